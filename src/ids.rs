@@ -9,7 +9,7 @@ pub type Token = u32;
 pub struct RequestId(pub u64);
 
 /// The number of a step; steps are committed in this order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StepId(pub u32);
 
 macro_rules! pool_index {

@@ -1,0 +1,1 @@
+"""Layers of the supported model families, on plain tensors."""

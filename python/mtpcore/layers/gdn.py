@@ -1,0 +1,77 @@
+"""Gated DeltaNet layer: projections, short convolution, gates, recurrence, gated norm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..kernels.gated_delta import l2norm
+from ..state.executor import SSMRun
+from .norm import GatedRMSNorm
+
+
+@dataclass(frozen=True)
+class GatedDeltaNet:
+    """`inputs` [2 Hk dk + 2 Hv dv + 2 Hv, H] holds the rows q | k | v | z | b | a.
+
+    conv [K, C], decay = -exp(A_log) [Hv] and dt_bias [Hv] are float32 whatever the file holds.
+    """
+
+    inputs: Tensor
+    conv: Tensor
+    decay: Tensor
+    dt_bias: Tensor
+    norm: GatedRMSNorm
+    out: Tensor
+    num_k_heads: int
+    num_v_heads: int
+    k_dim: int
+    v_dim: int
+
+    def __call__(self, x: Tensor, run: SSMRun, state_slot: int) -> Tensor:
+        """x: [M, H]. Returns [M, H]."""
+        keys, values = self.num_k_heads * self.k_dim, self.num_v_heads * self.v_dim
+        heads = self.num_v_heads
+        raw, z, b, a = F.linear(x, self.inputs).split((2 * keys + values, values, heads, heads), -1)
+        qk, v = run.conv(state_slot, raw, self.conv).split((2 * keys, values), -1)
+        q, k = l2norm(qk.float().unflatten(-1, (2, self.num_k_heads, self.k_dim))).unbind(-3)
+        g = self.decay * F.softplus(a.float() + self.dt_bias)
+        v = v.float().unflatten(-1, (heads, self.v_dim))
+        o = run.core(state_slot, q * self.k_dim**-0.5, k, v, g, b.sigmoid().float())
+        y = self.norm(o, z.unflatten(-1, (heads, self.v_dim)))
+        return F.linear(y.flatten(-2), self.out)
+
+    @staticmethod
+    def fuse(
+        qkv: Tensor,
+        z: Tensor,
+        b: Tensor,
+        a: Tensor,
+        conv: Tensor,
+        a_log: Tensor,
+        dt_bias: Tensor,
+        norm: Tensor,
+        out: Tensor,
+        *,
+        num_k_heads: int,
+        num_v_heads: int,
+        k_dim: int,
+        v_dim: int,
+        eps: float,
+    ) -> GatedDeltaNet:
+        """Weights as a checkpoint has them; conv [C, 1, K]."""
+        return GatedDeltaNet(
+            torch.cat((qkv, z, b, a)),
+            conv[:, 0].t().float().contiguous(),
+            -a_log.float().exp(),
+            dt_bias.float(),
+            GatedRMSNorm(norm, eps),
+            out,
+            num_k_heads,
+            num_v_heads,
+            k_dim,
+            v_dim,
+        )

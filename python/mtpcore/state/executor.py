@@ -1,0 +1,96 @@
+"""Runs the recurrent ops of a forward in the storage mode of its states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..kernels import conv1d, gated_delta
+from .conv_ssm_state import ConvSSMState
+from .forward import SSMForward
+from .modes import check_mode
+
+
+class SSMExecutor:
+    """Turns a forward's description into runs; holds no state of its own."""
+
+    def __init__(self, mode: str = "native") -> None:
+        """ValueError if the mode cannot run."""
+        check_mode(mode)
+        self.mode = mode
+
+    def begin(self, forward: SSMForward, state: ConvSSMState) -> SSMRun:
+        """Prepare the indices that all layers of the forward share."""
+        if state.mode != self.mode:
+            raise ValueError(f"the states are kept in mode {state.mode!r}, the executor runs {self.mode!r}")
+        if forward.width > state.depth:
+            raise ValueError(
+                f"a step of width {forward.width} does not fit states of depth {state.depth}; raise mtp_step"
+            )
+        if not forward.num_decode:
+            return SSMRun(forward, state, None, None)
+        # HOLD rows may point at the null row: it has to be finite whatever was masked into it.
+        state.ssm[:, 0, 0].zero_()
+        state.conv[:, 0].zero_()
+        index, live, length = forward.dec_state_idx, forward.dec_accepted, forward.dec_query_len
+        rows = gated_delta.StepRows.build(index, live, length, forward.width, state.depth)
+        windows = conv1d.ConvRows.build(
+            index, live, length, forward.width, state.shape.conv_kernel, state.conv.shape[2]
+        )
+        return SSMRun(forward, state, rows, windows)
+
+
+@dataclass(frozen=True)
+class SSMRun:
+    """One forward in native mode: every verify row writes its own state slot."""
+
+    forward: SSMForward
+    state: ConvSSMState
+    rows: gated_delta.StepRows | None
+    windows: conv1d.ConvRows | None
+
+    def conv(self, slot: int, x: Tensor, weight: Tensor) -> Tensor:
+        """Causal convolution and silu of raw inputs x [M, C] in layer slot `slot`; weight [K, C]."""
+        pool, saved = self.state.conv[slot], self.state.ckpt_conv[slot]
+        forward, outs = self.forward, []
+        rectangle = forward.num_decode * forward.width
+        if self.windows is not None:
+            part = x[:rectangle].view(forward.num_decode, forward.width, -1)
+            outs.append(conv1d.step(part, weight, pool, self.windows).flatten(0, 1))
+        kept = self.state.kept
+        for span in forward.prefill:
+            if not span.length:
+                continue
+            window = pool[span.state_idx, :kept]
+            out, padded = conv1d.prefill(x[span.offset : span.offset + span.length], weight, window)
+            for count, row in span.exports:
+                saved[row].copy_(padded[count : count + kept])
+            window.copy_(padded[span.length :])
+            outs.append(out)
+        return outs[0] if len(outs) == 1 else torch.cat(outs)
+
+    def core(self, slot: int, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
+        """Gated delta rule in layer slot `slot`; all float32.
+
+        q, k: [M, Hk, dk], v: [M, Hv, dv], g, beta: [M, Hv]. Returns [M, Hv, dv].
+        """
+        pool, saved = self.state.ssm[slot], self.state.ckpt_ssm[slot]
+        forward, outs = self.forward, []
+        rectangle = forward.num_decode * forward.width
+        if self.rows is not None:
+            part = (x[:rectangle].unflatten(0, (forward.num_decode, forward.width)) for x in (q, k, v, g, beta))
+            outs.append(gated_delta.step(*part, pool, self.rows).flatten(0, 1))
+        for span in forward.prefill:
+            if not span.length:
+                continue
+            part = (x[span.offset : span.offset + span.length] for x in (q, k, v, g, beta))
+            live = pool[span.state_idx, 0]
+            cuts = tuple(count for count, _ in span.exports)
+            out, states = gated_delta.prefill(*part, live.float(), cuts)
+            for (_, row), exported in zip(span.exports, states, strict=False):
+                saved[row].copy_(exported)
+            live.copy_(states[-1])
+            outs.append(out)
+        return outs[0] if len(outs) == 1 else torch.cat(outs)

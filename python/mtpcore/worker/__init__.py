@@ -1,0 +1,1 @@
+"""The worker: sees plan bytes and its own tensors, never the scheduler."""

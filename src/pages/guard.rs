@@ -1,0 +1,22 @@
+//! The linear reference to a page.
+
+use crate::ids::PageId;
+
+/// One reference to a page. Only [`PagePool`](super::PagePool) makes one and only
+/// [`PagePool::free`](super::PagePool::free) takes it back; one that is dropped
+/// elsewhere is a leak, which the integrity check of the pool reports.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a page reference has to be given back with PagePool::free"]
+pub struct PageRef(PageId);
+
+impl PageRef {
+    pub(super) const fn new(id: PageId) -> Self {
+        Self(id)
+    }
+
+    /// The page's index in the KV tensors.
+    #[must_use]
+    pub const fn id(&self) -> PageId {
+        self.0
+    }
+}

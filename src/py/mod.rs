@@ -1,0 +1,20 @@
+//! The `PyO3` face: arrays and numbers in, arrays and numbers out.
+//!
+//! `plan` and `commit` keep the GIL: a thread that lets it go may wait a whole
+//! decode step to get it back.
+
+mod config;
+mod fields;
+
+use pyo3::prelude::*;
+
+/// The compiled core.
+#[pymodule(gil_used = false)]
+mod _core {
+    #[pymodule_export]
+    use super::fields::{plan_fields, result_fields};
+
+    #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,129 @@
+"""Train the MTP head, trunk frozen: KL to the trunk at each of several steps ahead."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import torch
+from acceptance import accepted, matches, right
+from batches import Data, batches, held_windows
+from decode import generate
+from delta import DeltaRule, kernel_agrees
+from model import TinyModel
+from safetensors.torch import load_file, save_file
+from settings import Shape
+from torch import Tensor, nn
+from train_trunk import rate
+from unroll import unroll
+
+SIZE = 512
+PROMPT = 32
+TEMPERATURES = (0.0, 0.7, 1.0, 1.0)
+
+
+def own_texts(model: TinyModel, data: Data, rows: int, seed: int) -> Tensor:
+    """[rows, SIZE] by the trunk itself, after PROMPT tokens of text or of a conversation."""
+    generator = torch.Generator().manual_seed(seed)
+    picks = torch.randint(len(data.text) - PROMPT, (rows,), generator=generator)
+    prompts = torch.stack([data.text[i : i + PROMPT] for i in picks.tolist()])
+    usable = int((data.chat_starts < len(data.chat) - PROMPT).sum())
+    talk = torch.randint(usable, (rows // 4,), generator=generator)
+    for row, start in enumerate(data.chat_starts[talk].tolist()):
+        prompts[row * 4 + row % 4] = data.chat[start : start + PROMPT]
+    temperature = torch.tensor(TEMPERATURES, device=prompts.device)
+    temperature = temperature[torch.randint(len(TEMPERATURES), (rows,), generator=generator)]
+    return generate(model, prompts, SIZE, temperature, seed)
+
+
+def mtp_loss(model: TinyModel, tokens: Tensor, steps: int, hard: float) -> Tensor:
+    """Mean over steps of KL to the trunk plus `hard` times the cross entropy of its best token."""
+    with torch.no_grad():
+        hidden = model.model(tokens)
+        goal = model.head(hidden).float().log_softmax(-1)
+        best = goal.argmax(-1)
+    total = torch.zeros((), device=tokens.device)
+    for k, row in enumerate(unroll(model, hidden, tokens, steps), 1):
+        found = model.head(row).float().log_softmax(-1)
+        soft = (goal[:, k:].exp() * (goal[:, k:] - found)).sum(-1).mean()
+        picked = -found.gather(-1, best[:, k:, None]).mean()
+        total = total + soft + hard * picked
+    return total / steps
+
+
+def report(model: TinyModel, data: Data) -> dict[str, list[float]]:
+    """Acceptance on held-out text and on what the trunk itself writes after it."""
+    windows = torch.cat([held_windows(t, SIZE)[:32] for t in data.held.values()])
+    prompts = windows[:96, :64]
+    lengths = len(prompts), 64 + 192
+    cold = generate(model, prompts, lengths[1], torch.zeros(len(prompts), device=prompts.device), 5)
+    warm = generate(model, prompts, lengths[1], torch.ones(len(prompts), device=prompts.device), 5)
+    return {
+        "text_right": right(matches(model, windows, 8)),
+        "greedy_accepted": accepted(matches(model, cold, 64)),
+        "sampled_accepted": accepted(matches(model, warm, 64, warm)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--trunk", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="safetensors file, float32")
+    parser.add_argument("--steps", type=int, default=1500, help="optimiser steps")
+    parser.add_argument("--ahead", type=int, default=5, help="steps unrolled while training")
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--hard", type=float, default=0.1)
+    parser.add_argument("--rows", type=int, default=64, help="sequences a step")
+    parser.add_argument("--own", type=int, default=8192, help="sequences by the trunk itself")
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    DeltaRule.use_kernel = kernel_agrees(device)
+    torch.manual_seed(args.seed)
+    data = Data(args.data, device)
+    model = TinyModel(Shape()).to(device)
+    weights = load_file(args.trunk, device=str(device))
+    model.model.load_state_dict(
+        {n.removeprefix("model."): w for n, w in weights.items() if n.startswith("model.")}
+    )
+    model.model.requires_grad_(False).eval()
+    start = time.perf_counter()
+    own = torch.cat(
+        [own_texts(model, data, min(2048, args.own), args.seed + i)
+         for i in range(max(1, args.own // 2048))]
+    )
+    print(f"{own.numel()} tokens by the trunk, {time.perf_counter() - start:.0f} s", flush=True)
+    matrices = [w for w in model.mtp.parameters() if w.dim() > 1]
+    small = [w for w in model.mtp.parameters() if w.dim() == 1]
+    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": small, "weight_decay": 0.0}]
+    optimiser = torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95))
+    texts = batches(data, 10**6, args.rows * SIZE // 4096, 0.2, args.seed)
+    draw = torch.Generator().manual_seed(args.seed)
+    log = []
+    for step in range(args.steps):
+        if step % 5 < 3:
+            tokens = own[torch.randint(len(own), (args.rows,), generator=draw)]
+        else:
+            tokens = next(texts)
+            size = min(tokens.shape[1], 1024)
+            tokens = tokens.reshape(-1, size)
+        for group in optimiser.param_groups:
+            group["lr"] = args.lr * rate(step, args.steps)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            loss = mtp_loss(model, tokens, args.ahead, args.hard)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.mtp.parameters(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+        if step % 250 == 249 or step == args.steps - 1:
+            log.append({"step": step + 1, "loss": loss.item(), **report(model, data)})
+            print(json.dumps(log[-1]), f"{time.perf_counter() - start:.0f} s", flush=True)
+    save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+    args.out.with_suffix(".json").write_text(json.dumps(log))
+
+
+if __name__ == "__main__":
+    main()

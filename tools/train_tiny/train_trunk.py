@@ -1,0 +1,121 @@
+"""Train the trunk on data.npz and keep the weights with the best held-out loss."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from batches import CHUNK, Data, batches, held_windows
+from delta import DeltaRule, kernel_agrees
+from model import TinyModel
+from safetensors.torch import save_file
+from settings import Shape
+from torch import Tensor, nn
+
+WINDOW = 1024
+
+
+def trunk_loss(model: TinyModel, tokens: Tensor, dropout: float) -> Tensor:
+    hidden = model.model(tokens[:, :-1], dropout)
+    logits = model.head(hidden).flatten(0, 1)
+    return F.cross_entropy(logits.float(), tokens[:, 1:].flatten())
+
+
+@torch.no_grad()
+def held_loss(model: TinyModel, data: Data, rows: int = 16) -> dict[str, float]:
+    """Mean nats a token over held-out windows of WINDOW tokens, a source each and all."""
+    model.eval()
+    total, count, losses = 0.0, 0, {}
+    for name, tokens in data.held.items():
+        windows = held_windows(tokens, WINDOW)
+        parts = [trunk_loss(model, w, 0.0).item() * len(w) for w in windows.split(rows)]
+        losses[name] = sum(parts) / len(windows)
+        total, count = total + sum(parts), count + len(windows)
+    return losses | {"all": total / count}
+
+
+def optimisers(model: nn.Module, kind: str, lr: float, decay: float) -> list[torch.optim.Optimizer]:
+    """AdamW for all, or Muon for the inner matrices and AdamW for the rest."""
+    inner, matrices, small = [], [], []
+    for name, weight in model.named_parameters():
+        if weight.dim() < 2 or "conv1d" in name:
+            small.append(weight)
+        elif kind == "muon" and "embed" not in name and min(weight.shape) > 8:
+            inner.append(weight)
+        else:
+            matrices.append(weight)
+    groups = [{"params": matrices, "weight_decay": decay}, {"params": small, "weight_decay": 0.0}]
+    fused = next(model.parameters()).is_cuda
+    found: list[torch.optim.Optimizer] = [
+        torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.95), fused=fused)
+    ]
+    if inner:
+        found.append(
+            torch.optim.Muon(inner, lr=lr, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
+        )
+    return found
+
+
+def rate(step: int, steps: int, warmup: int = 100) -> float:
+    """Share of the peak rate: linear up, cosine down to 2 %."""
+    if step < warmup:
+        return (step + 1) / warmup
+    return 0.02 + 0.49 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True, help="safetensors file, float32")
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--optimiser", choices=("adamw", "muon"), default="muon")
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--decay", type=float, default=0.1)
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--chunks", type=int, default=8)
+    parser.add_argument("--chat", type=float, default=0.2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--steps", type=int, default=None, help="stop early, for a trial")
+    args = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    DeltaRule.use_kernel = kernel_agrees(device)
+    torch.manual_seed(args.seed)
+    data = Data(args.data, device)
+    model = TinyModel(Shape()).to(device)
+    found = optimisers(model.model, args.optimiser, args.lr, args.decay)
+    steps = int(args.epochs * len(data.text) / (CHUNK * args.chunks * (1 - args.chat)))
+    steps = min(args.steps or steps, steps)
+    best, log, start = math.inf, [], time.perf_counter()
+    for step, tokens in enumerate(batches(data, 10**6, args.chunks, args.chat, args.seed)):
+        if step == steps:
+            break
+        model.train()
+        for optimiser in found:
+            for group in optimiser.param_groups:
+                group["lr"] = args.lr * rate(step, steps)
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            loss = trunk_loss(model, tokens, args.dropout)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.model.parameters(), 1.0)
+        for optimiser in found:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        if step % 100 == 99 or step == steps - 1:
+            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+                held = held_loss(model, data)
+            log.append({"step": step + 1, "train": loss.item(), **held})
+            seconds = time.perf_counter() - start
+            print(args.out.stem, json.dumps(log[-1]), f"{seconds:.0f} s", flush=True)
+            if held["all"] < best:
+                best = held["all"]
+                save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+    args.out.with_suffix(".json").write_text(json.dumps(log))
+
+
+if __name__ == "__main__":
+    main()
