@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -91,11 +93,11 @@ def tiny_config(spec: TinySpec) -> dict[str, Any]:
 
 
 def tiny_tensors(spec: TinySpec) -> dict[str, Tensor]:
-    """Named tensors of the whole checkpoint; every norm, bias and gate is away from its neutral value."""
+    """Named tensors of the whole checkpoint; no norm, bias or gate has its neutral value."""
     generator = torch.Generator().manual_seed(spec.seed)
 
     def matrix(*shape: int) -> Tensor:
-        return torch.randn(shape, generator=generator) * (1.4 / shape[-1] ** 0.5)
+        return torch.randn(shape, generator=generator) * (0.8 / shape[-1] ** 0.5)
 
     def vector(size: int, centre: float = 0.0, spread: float = 0.2) -> Tensor:
         return centre + spread * torch.randn(size, generator=generator)
@@ -138,7 +140,7 @@ def tiny_tensors(spec: TinySpec) -> dict[str, Tensor]:
             spec.vocab, spec.hidden, generator=generator
         )
         * 0.3,
-        f"{spec.prefix}norm.weight": vector(spec.hidden),
+        f"{spec.prefix}norm.weight": vector(spec.hidden, -0.7, 0.1),
     }
     for i, kind in enumerate(spec.layers):
         tensors |= {f"{spec.prefix}layers.{i}.{name}": value for name, value in layer(kind).items()}

@@ -7,12 +7,16 @@ any set of requests at once.
 from __future__ import annotations
 
 import random
+from typing import TYPE_CHECKING
 
 import torch
-from mtpcore.layers.paged_kv import PagedKV
-from mtpcore.models import LoadedModel
-from mtpcore.state import AttnForward, AttnSpan, ConvSSMState, PrefillSpan, SSMExecutor, SSMForward
 from torch import Tensor
+
+from mtpcore.layers.paged_kv import PagedKV
+from mtpcore.state import AttnForward, AttnSpan, ConvSSMState, PrefillSpan, SSMExecutor, SSMForward
+
+if TYPE_CHECKING:
+    from mtpcore.models import LoadedModel
 
 
 class Driver:

@@ -19,9 +19,12 @@ BLOCK_SCORES = 1 << 22
 
 @dataclass(frozen=True)
 class RectangleIndex:
-    """What all layers of a step share. `pages` int64 [D * n]; `hidden` [D, 1, W, S] marks the keys a
-    row must not see; `unwritten` [D, S, 1, 1] the slots whose values are not to be trusted; `dead`
-    [D, W, 1] the rows without any key, whose output is 0."""
+    """What all layers of a step share.
+
+    `pages` int64 [D * n]; `hidden` [D, 1, W, S] marks the keys that a row must not see;
+    `unwritten` [D, S, 1, 1] the slots whose values are not to be trusted; `dead` [D, W, 1] the
+    rows without any key, whose output is 0.
+    """
 
     pages: Tensor
     hidden: Tensor
@@ -29,8 +32,10 @@ class RectangleIndex:
     dead: Tensor
 
     @staticmethod
-    def build(positions: Tensor, slots: Tensor, page_table: Tensor, page_size: int, first_key: int) -> RectangleIndex:
-        """positions, slots: int64 [D, W]; slot 0 marks a row that is not run. page_table: [D, n]."""
+    def build(
+        positions: Tensor, slots: Tensor, page_table: Tensor, page_size: int, first_key: int
+    ) -> RectangleIndex:
+        """positions, slots: int64 [D, W], slot 0 is a row that does not run; page_table: [D, n]."""
         key = torch.arange(page_table.shape[1] * page_size, device=positions.device)
         last = torch.where(slots > 0, positions, -1)
         hidden = (key > last[..., None]) | (key < first_key)
@@ -53,14 +58,18 @@ def rectangle(q: Tensor, kv: Tensor, index: RectangleIndex, scale: float) -> Ten
     grouped = q.view(num_rows, width, num_kv, ratio, dim).permute(0, 2, 3, 1, 4)
     grouped = grouped.reshape(num_rows, num_kv, ratio * width, dim).float() * scale
     scores = torch.matmul(grouped, key.permute(0, 2, 3, 1))
-    scores = scores.view(num_rows, num_q, width, -1).masked_fill_(index.hidden, torch.finfo(torch.float32).min)
+    scores = scores.view(num_rows, num_q, width, -1).masked_fill_(
+        index.hidden, torch.finfo(torch.float32).min
+    )
     weights = F.softmax(scores, -1).view(num_rows, num_kv, ratio * width, -1)
     out = torch.matmul(weights, value.transpose(1, 2))
     out = out.view(num_rows, num_q, width, dim).transpose(1, 2).reshape(num_rows, width, -1)
     return out.masked_fill_(index.dead, 0).to(q.dtype)
 
 
-def span(q: Tensor, kv: Tensor, page_table: Tensor, start: int, first_key: int, scale: float) -> Tensor:
+def span(
+    q: Tensor, kv: Tensor, page_table: Tensor, start: int, first_key: int, scale: float
+) -> Tensor:
     """Queries at positions start .. start + L - 1 of one request.
 
     q: [L, Hq, d]; page_table: int64 [n], covering at least start + L slots. Returns [L, Hq * d].

@@ -28,7 +28,12 @@ class ConvRows:
 
     @staticmethod
     def build(
-        state_idx: Tensor, accepted: Tensor, query_len: Tensor, width: int, kernel: int, columns: int
+        state_idx: Tensor,
+        accepted: Tensor,
+        query_len: Tensor,
+        width: int,
+        kernel: int,
+        columns: int,
     ) -> ConvRows:
         """state_idx, accepted, query_len: int64 [D]; `columns` is K - 1 + mtp_step."""
         base = (state_idx * columns)[:, None]
@@ -39,7 +44,10 @@ class ConvRows:
 
 
 def step(x: Tensor, weight: Tensor, pool: Tensor, rows: ConvRows) -> Tensor:
-    """x: [D, W, C] raw inputs; weight: [K, C] float32; pool: [rows, columns, C]. Returns [D, W, C]."""
+    """x: [D, W, C] raw inputs; weight: [K, C] float32; pool: [rows, columns, C].
+
+    Returns [D, W, C] and stores the inputs of the columns that are not masked.
+    """
     flat = pool.view(-1, pool.shape[-1])
     window = flat[rows.read]
     padded = torch.cat((window, x), 1)
@@ -58,8 +66,12 @@ def prefill(x: Tensor, weight: Tensor, window: Tensor) -> tuple[Tensor, Tensor]:
 
 def _convolve(padded: Tensor, weight: Tensor, length: int) -> Tensor:
     wide = padded.float()
-    out = wide[:, :length] * weight[0]
-    for j in range(1, weight.shape[0]):
-        out.addcmul_(wide[:, j : j + length], weight[j])
+    if length <= 16:
+        # Fewer, larger operations for the few columns of a step.
+        out = (wide.unfold(1, weight.shape[0], 1).transpose(2, 3) * weight).sum(2)
+    else:
+        out = wide[:, :length] * weight[0]
+        for j in range(1, weight.shape[0]):
+            out.addcmul_(wide[:, j : j + length], weight[j])
     # The sum is rounded to the model dtype before the activation, as a convolution in it would be.
     return F.silu(out.to(padded.dtype))

@@ -1,6 +1,6 @@
 //! Flat deltas: what a commit adds to each request, in columns.
 
-use crate::ids::{RequestId, StepId, Token};
+use crate::ids::{RequestId, StepId};
 use crate::request::FinishReason;
 
 /// Deltas since the last take, one entry a row that emitted or ended. The
@@ -44,7 +44,7 @@ pub struct Delta {
 
 impl OutputBatch {
     /// Appends an entry.
-    pub fn push(&mut self, delta: Delta, tokens: &[Token]) {
+    pub fn push(&mut self, delta: Delta, tokens: &[i32]) {
         self.request_id.push(delta.id.0 as i64);
         self.step_id.push(delta.origin.map_or(-1, |(step, _)| step.0 as i32));
         self.row.push(delta.origin.map_or(-1, |(_, row)| row as i32));
@@ -53,7 +53,7 @@ impl OutputBatch {
         self.num_cached.push(delta.num_cached as i32);
         self.stop_bytes.push(delta.stop_bytes.map_or(-1, |bytes| bytes as i64));
         self.tokens_offset.push(self.tokens.len() as i32);
-        self.tokens.extend(tokens.iter().map(|&token| token as i32));
+        self.tokens.extend_from_slice(tokens);
     }
 
     /// Entries.

@@ -14,6 +14,10 @@ impl PageRef {
         Self(id)
     }
 
+    pub(super) const fn into_id(self) -> PageId {
+        self.0
+    }
+
     /// The page's index in the KV tensors.
     #[must_use]
     pub const fn id(&self) -> PageId {

@@ -79,7 +79,7 @@ impl PagePool {
 
     /// Gives a reference back; the page is free once its last one is.
     pub fn free(&mut self, page: PageRef) {
-        let id = page.id();
+        let id = page.into_id();
         let refs = &mut self.refs[id.index()];
         *refs -= 1;
         if *refs == 0 {

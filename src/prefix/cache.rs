@@ -1,110 +1,11 @@
 //! The facade of the prefix cache.
 
-use std::sync::Arc;
-
 use super::checkpoint::{CheckpointRef, CheckpointRows, Entry, PinnedCheckpoint};
 use super::eviction::Queues;
+use super::handles::{Hit, PartialPage, PathRef, PrefixConfig, PrefixCounts, Probe, Salt};
 use super::tree::{NONE, NodeId, Tree};
 use crate::ids::{PageId, Token};
 use crate::pages::{PagePool, PageRef};
-
-/// What separates the caches of two users of one model. Empty by default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Salt(Arc<[u8]>);
-
-impl Salt {
-    /// A salt of any bytes.
-    #[must_use]
-    pub fn new(bytes: &[u8]) -> Self {
-        Self(bytes.into())
-    }
-}
-
-/// How a prefix cache is made.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PrefixConfig {
-    /// Tokens in a page.
-    pub page_size: u32,
-    /// Usable rows of the checkpoint pool (row 0 comes on top).
-    pub num_checkpoints: u32,
-    /// Bytes of a checkpoint row, for what an entry is worth.
-    pub checkpoint_bytes: u64,
-    /// Bytes of a page over all layers, for what an entry is worth.
-    pub page_bytes: u64,
-    /// Identity of model, drafter and state mode; a part of every key.
-    pub identity: Vec<u8>,
-    /// False: nothing is published and every probe misses.
-    pub enabled: bool,
-}
-
-/// A lock on the end of a path; the path stays cached until it is given back with
-/// [`PrefixCache::release`].
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "a path has to be released"]
-pub struct PathRef {
-    node: NodeId,
-}
-
-/// What a lookup found. It locks nothing; a probe whose entry is evicted before
-/// [`PrefixCache::admit`] becomes a miss.
-#[derive(Debug, Clone)]
-pub struct Probe {
-    /// Tokens of the longest boundary that has pages and a checkpoint.
-    pub hit_tokens: u32,
-    /// The page boundary at or before the point where the tokens leave the cached
-    /// path; 0 if they follow none.
-    pub leave_at: u32,
-    salt: Salt,
-    node: NodeId,
-    generation: u32,
-}
-
-/// A partly filled page that a hit must copy before it writes to it.
-#[derive(Debug)]
-pub struct PartialPage {
-    /// The page to copy from; freed once the copy has committed.
-    pub src: PageRef,
-}
-
-/// What an admitted request starts with.
-#[derive(Debug)]
-pub struct Hit {
-    /// The lock, at the last whole page of the hit.
-    pub path: PathRef,
-    /// Tokens that need not be computed.
-    pub num_tokens: u32,
-    /// The whole pages of the hit, in order.
-    pub pages: Vec<PageRef>,
-    /// The partly filled page behind them, if the boundary lies inside a page.
-    pub partial: Option<PartialPage>,
-    /// The checkpoint at the boundary; `None` exactly if the hit is empty.
-    pub checkpoint: Option<PinnedCheckpoint>,
-}
-
-/// How much the cache holds, and how much it did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PrefixCounts {
-    /// Pages that the tree references.
-    pub num_pages: usize,
-    /// Upper bound of the pages that [`PrefixCache::evict_pages`] could free now:
-    /// those of the tree that no lock or pin holds. It is exact unless the owner of
-    /// a published page still references it.
-    pub num_evictable_pages: usize,
-    /// Checkpoints in the tree.
-    pub num_checkpoints: usize,
-    /// Free checkpoint rows.
-    pub num_free_checkpoints: usize,
-    /// Checkpoint rows taken and not yet published or freed.
-    pub num_taken_checkpoints: usize,
-    /// Nodes, roots included.
-    pub num_nodes: usize,
-    /// Page references evicted since the start.
-    pub num_evicted_pages: u64,
-    /// Checkpoints evicted since the start.
-    pub num_evicted_checkpoints: u64,
-    /// Checkpoints published since the start, refreshed ones not counted.
-    pub num_published_checkpoints: u64,
-}
 
 /// The tree of cached prefixes and the rows of the checkpoint pool. Pages stay in
 /// the [`PagePool`], of which the tree holds references.
@@ -140,13 +41,22 @@ impl PrefixCache {
     /// longer than `tokens`, and possibly all of them.
     #[must_use]
     pub fn probe(&self, salt: &Salt, tokens: &[Token]) -> Probe {
-        let mut probe =
-            Probe { hit_tokens: 0, leave_at: 0, salt: salt.clone(), node: NONE, generation: 0 };
-        let Some(root) = self.tree.root(&salt.0) else { return probe };
+        let mut probe = Probe {
+            hit_tokens: 0,
+            leave_at: 0,
+            salt: salt.clone(),
+            node: NONE,
+            generation: 0,
+        };
+        let Some(root) = self.tree.root(&salt.0) else {
+            return probe;
+        };
         let size = self.page_size as usize;
         let mut deepest = root;
         for page in tokens.chunks_exact(size) {
-            let Some(child) = self.tree.child(deepest, page) else { break };
+            let Some(child) = self.tree.child(deepest, page) else {
+                break;
+            };
             deepest = child;
         }
         probe.leave_at = self.tree.boundary(deepest);
@@ -170,11 +80,18 @@ impl PrefixCache {
 
     /// Locks what the probe found: shares its pages and pins its checkpoint.
     pub fn admit(&mut self, pool: &mut PagePool, probe: Probe) -> Hit {
-        let found = self.tree.nodes.get(probe.node as usize).filter(|node| {
-            node.live && node.generation == probe.generation && node.checkpoint.is_some()
-        });
-        let Some(parent) = found.map(|node| node.parent) else {
-            let root = self.tree.root_or_new(&probe.salt.0);
+        let Probe {
+            salt,
+            node: found,
+            generation,
+            ..
+        } = probe;
+        let entry =
+            self.tree.nodes.get(found as usize).filter(|node| {
+                node.live && node.generation == generation && node.checkpoint.is_some()
+            });
+        let Some(parent) = entry.map(|node| node.parent) else {
+            let root = self.tree.root_or_new(salt.0);
             self.lock(root);
             return Hit {
                 path: PathRef { node: root },
@@ -184,17 +101,19 @@ impl PrefixCache {
                 checkpoint: None,
             };
         };
-        let is_partial = self.tree.is_partial(probe.node);
-        let end = if is_partial { parent } else { probe.node };
+        let is_partial = self.tree.is_partial(found);
+        let end = if is_partial { parent } else { found };
         self.lock(end);
-        let checkpoint = self.pin(probe.node);
+        let checkpoint = self.pin(found);
         let partial = is_partial
-            .then(|| self.tree.node(probe.node).page.as_ref())
+            .then(|| self.tree.node(found).page.as_ref())
             .flatten()
-            .map(|page| PartialPage { src: pool.share(page) });
+            .map(|page| PartialPage {
+                src: pool.share(page),
+            });
         Hit {
             path: PathRef { node: end },
-            num_tokens: self.tree.boundary(probe.node),
+            num_tokens: self.tree.boundary(found),
             pages: self.share_path(pool, end),
             partial,
             checkpoint,
@@ -211,11 +130,15 @@ impl PrefixCache {
         tokens: &[Token],
         page: &PageRef,
     ) -> PathRef {
-        debug_assert_eq!(tokens.len(), self.page_size as usize, "a page is published whole");
+        debug_assert_eq!(
+            tokens.len(),
+            self.page_size as usize,
+            "a page is published whole"
+        );
         if !self.enabled {
             return path;
         }
-        let from = path.node;
+        let from = path.into_node();
         if let Some(child) = self.tree.child(from, tokens) {
             self.lock(child);
             self.unlock(from);
@@ -248,8 +171,15 @@ impl PrefixCache {
         page: Option<&PageRef>,
         row: CheckpointRef,
     ) {
-        debug_assert!(tail.len() < self.page_size as usize, "the tail is less than a page");
-        debug_assert_eq!(tail.is_empty(), page.is_none(), "a page is kept for a tail only");
+        debug_assert!(
+            tail.len() < self.page_size as usize,
+            "the tail is less than a page"
+        );
+        debug_assert_eq!(
+            tail.is_empty(),
+            page.is_none(),
+            "a page is kept for a tail only"
+        );
         let at_root = self.tree.node(path.node).is_root();
         let id = match page {
             _ if !self.enabled => None,
@@ -261,13 +191,19 @@ impl PrefixCache {
             None if at_root => None,
             None => Some(path.node),
         };
-        let Some(id) = id else { return self.rows.free(row) };
+        let Some(id) = id else {
+            return self.rows.free(row);
+        };
         if self.tree.node(id).checkpoint.is_some() {
             self.rows.free(row);
         } else {
             self.dequeue(id);
-            self.tree.node_mut(id).checkpoint =
-                Some(Entry { row, pins: 0, base: 0, priority: 0 });
+            self.tree.node_mut(id).checkpoint = Some(Entry {
+                row,
+                pins: 0,
+                base: 0,
+                priority: 0,
+            });
             self.counts.num_checkpoints += 1;
             self.counts.num_published_checkpoints += 1;
         }
@@ -281,7 +217,7 @@ impl PrefixCache {
 
     /// Gives a pin back, once the step that read the checkpoint has committed.
     pub fn unpin(&mut self, pinned: PinnedCheckpoint) {
-        let PinnedCheckpoint { node, .. } = pinned;
+        let node = pinned.into_node();
         if let Some(entry) = &mut self.tree.node_mut(node).checkpoint {
             entry.pins -= 1;
         }
@@ -292,7 +228,7 @@ impl PrefixCache {
     /// Unlocks the path. Its owner frees its own references to the pages first or in
     /// the same commit: a page that is referenced is not evicted.
     pub fn release(&mut self, path: PathRef) {
-        let PathRef { node } = path;
+        let node = path.into_node();
         self.queues.ticks += 1;
         let ticks = self.queues.ticks;
         // Locked, so it stands in no queue whose key `touched` is.
@@ -317,13 +253,16 @@ impl PrefixCache {
     /// Pages that nobody but the tree references; visits every page.
     #[must_use]
     pub fn num_cached_pages(&self, pool: &PagePool) -> usize {
-        let refs = self.tree.tree_refs().iter().enumerate();
-        refs.filter(|(id, refs)| **refs > 0 && pool.refs(PageId(*id as u32)) == **refs).count()
+        let refs = self.tree.page_refs().iter().enumerate();
+        refs.filter(|(id, refs)| **refs > 0 && pool.refs(PageId(*id as u32)) == **refs)
+            .count()
     }
 
     /// Every reference that the tree holds, for [`PagePool::check`].
     pub fn page_references(&self) -> impl Iterator<Item = PageId> {
-        self.tree.live().filter_map(|id| self.tree.node(id).page.as_ref().map(PageRef::id))
+        self.tree
+            .live()
+            .filter_map(|id| self.tree.node(id).page.as_ref().map(PageRef::id))
     }
 
     fn share_path(&self, pool: &mut PagePool, end: NodeId) -> Vec<PageRef> {

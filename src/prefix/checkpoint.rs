@@ -11,6 +11,10 @@ use crate::ids::CheckpointId;
 pub struct CheckpointRef(CheckpointId);
 
 impl CheckpointRef {
+    const fn into_id(self) -> CheckpointId {
+        self.0
+    }
+
     /// The row in the checkpoint tensors.
     #[must_use]
     pub const fn id(&self) -> CheckpointId {
@@ -28,6 +32,10 @@ pub struct PinnedCheckpoint {
 }
 
 impl PinnedCheckpoint {
+    pub(super) const fn into_node(self) -> NodeId {
+        self.node
+    }
+
     /// The row in the checkpoint tensors.
     #[must_use]
     pub const fn id(&self) -> CheckpointId {
@@ -56,7 +64,10 @@ pub(super) struct CheckpointRows {
 
 impl CheckpointRows {
     pub(super) fn new(num_rows: u32) -> Self {
-        Self { free: (1..=num_rows).rev().map(CheckpointId).collect(), num_rows }
+        Self {
+            free: (1..=num_rows).rev().map(CheckpointId).collect(),
+            num_rows,
+        }
     }
 
     pub(super) fn try_take(&mut self) -> Option<CheckpointRef> {
@@ -64,7 +75,7 @@ impl CheckpointRows {
     }
 
     pub(super) fn free(&mut self, row: CheckpointRef) {
-        self.free.push(row.0);
+        self.free.push(row.into_id());
     }
 
     pub(super) fn num_free(&self) -> usize {

@@ -51,7 +51,10 @@ impl Queues {
         }
         let priority = node.checkpoint.as_ref().map_or(0, |entry| entry.priority);
         let key = (priority, node.touched, id);
-        for (bit, queue) in [(CHECKPOINT, &mut self.checkpoints), (LEAF, &mut self.leaves)] {
+        for (bit, queue) in [
+            (CHECKPOINT, &mut self.checkpoints),
+            (LEAF, &mut self.leaves),
+        ] {
             if changed & bit != 0 {
                 if wanted & bit != 0 {
                     queue.insert(key);
@@ -219,7 +222,12 @@ impl PrefixCache {
     }
 
     fn advance_clock(&mut self, id: NodeId) {
-        let priority = self.tree.node(id).checkpoint.as_ref().map_or(0, |e| e.priority);
+        let priority = self
+            .tree
+            .node(id)
+            .checkpoint
+            .as_ref()
+            .map_or(0, |e| e.priority);
         self.queues.clock = self.queues.clock.max(priority);
     }
 
@@ -227,7 +235,9 @@ impl PrefixCache {
     /// stands at another place of the queues now.
     fn is_priority_current(&mut self, id: NodeId) -> bool {
         let value = self.value(id);
-        let Some(entry) = &self.tree.node(id).checkpoint else { return true };
+        let Some(entry) = &self.tree.node(id).checkpoint else {
+            return true;
+        };
         let priority = entry.base.saturating_add(value);
         if priority == entry.priority {
             return true;

@@ -72,7 +72,7 @@ impl PrefixCache {
             }
             match &node.page {
                 None => return fail("it has no page"),
-                Some(page) if pool.refs(page.id()) < tree.tree_refs()[page.id().index()] => {
+                Some(page) if pool.refs(page.id()) < tree.page_refs()[page.id().index()] => {
                     return fail("its page has fewer references than the tree holds");
                 }
                 Some(_) => {}
@@ -84,7 +84,7 @@ impl PrefixCache {
     fn check_totals(&self) -> Result<(), PrefixIntegrityError> {
         let tree = &self.tree;
         let fail = |what| Err(PrefixIntegrityError { node: NONE, what });
-        let mut refs = vec![0_u32; tree.tree_refs().len()];
+        let mut refs = vec![0_u32; tree.page_refs().len()];
         let mut rows = vec![false; self.rows.num_rows() + 1];
         let (mut num_held, mut num_checkpoints) = (0, 0);
         let mut queued = [0_usize; 3];
@@ -110,7 +110,7 @@ impl PrefixCache {
                 return fail("a checkpoint row is free and used, or free twice");
             }
         }
-        if refs != tree.tree_refs() {
+        if refs != tree.page_refs() {
             return fail("the page references of the tree are counted wrongly");
         }
         if tree.num_pages != refs.iter().filter(|refs| **refs > 0).count() {

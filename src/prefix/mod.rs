@@ -22,16 +22,24 @@
 mod cache;
 mod checkpoint;
 mod eviction;
+mod handles;
 mod integrity;
 mod placement;
 mod tree;
 
 #[cfg(test)]
+mod eviction_tests;
+#[cfg(test)]
+mod placement_tests;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod twin;
 #[cfg(test)]
 mod twin_tests;
 
-pub use cache::{Hit, PartialPage, PathRef, PrefixCache, PrefixConfig, PrefixCounts, Probe, Salt};
+pub use cache::PrefixCache;
 pub use checkpoint::{CheckpointRef, PinnedCheckpoint};
+pub use handles::{Hit, PartialPage, PathRef, PrefixConfig, PrefixCounts, Probe, Salt};
 pub use integrity::PrefixIntegrityError;
 pub use placement::{Placement, place};

@@ -72,7 +72,7 @@ pub(super) struct Tree {
     /// Tests set it to 0, so that every edge collides.
     hash_mask: u64,
     /// References of the tree to each page.
-    tree_refs: Vec<u32>,
+    page_refs: Vec<u32>,
     pub(super) num_pages: usize,
     /// Held nodes with a whole page.
     pub(super) num_held: usize,
@@ -90,7 +90,7 @@ impl Tree {
             identity: identity.into(),
             page_size,
             hash_mask: u64::MAX,
-            tree_refs: Vec::new(),
+            page_refs: Vec::new(),
             num_pages: 0,
             num_held: 0,
         }
@@ -127,7 +127,10 @@ impl Tree {
     }
 
     fn root_key(&self, salt: &Arc<[u8]>) -> RootKey {
-        RootKey { identity: self.identity.clone(), salt: salt.clone() }
+        RootKey {
+            identity: self.identity.clone(),
+            salt: salt.clone(),
+        }
     }
 
     pub(super) fn root(&self, salt: &Arc<[u8]>) -> Option<NodeId> {
@@ -137,8 +140,11 @@ impl Tree {
         self.roots.get(&self.root_key(salt)).copied()
     }
 
-    pub(super) fn root_or_new(&mut self, salt: &Arc<[u8]>) -> NodeId {
-        let key = self.root_key(salt);
+    pub(super) fn root_or_new(&mut self, salt: Arc<[u8]>) -> NodeId {
+        let key = RootKey {
+            identity: self.identity.clone(),
+            salt,
+        };
         if let Some(root) = self.roots.get(&key) {
             return *root;
         }
@@ -221,7 +227,7 @@ impl Tree {
             }
         }
         if let Some(page) = &page {
-            let refs = &mut self.tree_refs[page.id().index()];
+            let refs = &mut self.page_refs[page.id().index()];
             *refs -= 1;
             self.num_pages -= usize::from(*refs == 0);
         }
@@ -255,15 +261,15 @@ impl Tree {
         self.node(id)
             .page
             .as_ref()
-            .is_some_and(|page| pool.refs(page.id()) > self.tree_refs[page.id().index()])
+            .is_some_and(|page| pool.refs(page.id()) > self.page_refs[page.id().index()])
     }
 
     pub(super) fn live(&self) -> impl Iterator<Item = NodeId> {
         (0..self.nodes.len() as NodeId).filter(|id| self.node(*id).live)
     }
 
-    pub(super) fn tree_refs(&self) -> &[u32] {
-        &self.tree_refs
+    pub(super) fn page_refs(&self) -> &[u32] {
+        &self.page_refs
     }
 
     pub(super) fn num_nodes(&self) -> usize {
@@ -276,11 +282,11 @@ impl Tree {
 
     fn count_page(&mut self, page: &PageRef) {
         let index = page.id().index();
-        if index >= self.tree_refs.len() {
-            self.tree_refs.resize(index + 1, 0);
+        if index >= self.page_refs.len() {
+            self.page_refs.resize(index + 1, 0);
         }
-        self.num_pages += usize::from(self.tree_refs[index] == 0);
-        self.tree_refs[index] += 1;
+        self.num_pages += usize::from(self.page_refs[index] == 0);
+        self.page_refs[index] += 1;
     }
 
     fn place(
@@ -352,7 +358,10 @@ impl Tree {
         let (pairs, odd) = tokens.as_chunks::<2>();
         let mut hash = fold(MULTIPLIER.rotate_left(17), seed);
         for [low, high] in pairs {
-            hash = fold(hash.rotate_left(23), u64::from(*low) | (u64::from(*high) << 32));
+            hash = fold(
+                hash.rotate_left(23),
+                u64::from(*low) | (u64::from(*high) << 32),
+            );
         }
         for token in odd {
             hash = fold(hash.rotate_left(23), u64::from(*token));

@@ -4,7 +4,10 @@
 //! decode step to get it back.
 
 mod config;
+mod errors;
 mod fields;
+mod outputs;
+mod scheduler;
 
 use pyo3::prelude::*;
 
@@ -12,7 +15,13 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = false)]
 mod _core {
     #[pymodule_export]
+    use super::errors::{IntegrityError, PlanError, RejectError, ResultError};
+    #[pymodule_export]
     use super::fields::{plan_fields, result_fields};
+    #[pymodule_export]
+    use super::outputs::PyOutputBatch;
+    #[pymodule_export]
+    use super::scheduler::{PyScheduler, PyStepInfo};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -4,9 +4,10 @@
 use super::Scheduler;
 use super::flight::StepRecord;
 use super::slots::{Held, Prefilling, Slot};
-use crate::ids::ReqIdx;
+use crate::ids::{ReqIdx, StateIdx};
 use crate::prefix::{Hit, Placement, Salt, place};
 use crate::request::{Place, Request};
+use crate::state::StateRow;
 use crate::step::{INLINE_STOP_IDS, PlanWriter, Start};
 
 impl Scheduler {
@@ -46,16 +47,23 @@ impl Scheduler {
         let request = self.queue.take_head().expect("its head was looked at").into_request();
         let slot = self.free_slots.pop().expect("one was seen free");
         let req_idx = ReqIdx(slot);
-        writer.push_start(&start_of(&request, req_idx, state.id(), hit.num_tokens));
+        let state = StateRow::new(state);
+        let state_idx = state.id();
+        writer.push_start(&start_of(&request, req_idx, state_idx, hit.num_tokens));
         let Hit { path, num_tokens, mut pages, partial, checkpoint } = hit;
         let num_shared = pages.len() as u32;
         while pages.len() < needed {
             pages.push(self.pools.pages.try_take().expect("as many were made free"));
         }
-        if let Some(pinned) = checkpoint {
-            writer.push_restore(req_idx, state.id(), pinned.id());
-            record.pins.push(pinned);
-        }
+        let state = match checkpoint {
+            Some(pinned) => {
+                writer.push_restore(req_idx, state_idx, pinned.id());
+                let restored = state.restore(&pinned, num_tokens);
+                record.pins.push(pinned);
+                restored
+            }
+            None => state.reset(),
+        };
         if let Some(partial) = partial {
             writer.push_copy(partial.src.id(), pages[num_shared as usize].id());
             record.sources.push(partial.src);
@@ -65,18 +73,10 @@ impl Scheduler {
         }
         let caching = self.config.enable_prefix_caching;
         let page_size = self.config.page_size;
-        let held = Held {
-            req_idx,
-            state,
-            sent: pages.len() as u32,
-            pages,
-            path: Some(path),
-            published: num_shared,
-            publish_at: if caching { (num_shared + 1) * page_size } else { u32::MAX },
-            in_flight: 0,
-        };
+        let mut held = Held::new(req_idx, state, pages, path, num_shared);
         let mut boundaries = Vec::new();
         if caching {
+            held.publish_at = (num_shared + 1) * page_size;
             let query = Placement {
                 prompt_len: request.known_len(),
                 hit_tokens: num_tokens,
@@ -154,7 +154,7 @@ impl Scheduler {
 fn start_of(
     request: &Request,
     req_idx: ReqIdx,
-    state_idx: crate::ids::StateIdx,
+    state_idx: StateIdx,
     seq_len: u32,
 ) -> Start<'_> {
     let terms = request.terms();

@@ -72,11 +72,11 @@ impl Scheduler {
         let is_final = end == prefilling.request.known_len();
         prefilling.planned = end;
         prefilling.last_planned = self.clock + 1;
-        prefilling.held.in_flight += 1;
+        prefilling.held.launch(self.config.overlap_depth + 1);
         let held = &prefilling.held;
         let mut row = PlanRow {
             req_idx: held.req_idx,
-            state_idx: held.state.id(),
+            state_idx: held.state_idx(),
             kind: if is_final { ROW_PREFILL_FINAL } else { ROW_PREFILL },
             query_len: len,
             start,
@@ -180,15 +180,15 @@ impl Scheduler {
         let Slot::Decoding(decoding) = &mut self.slots[slot as usize] else {
             unreachable!("only decoding slots are picked for decode rows")
         };
-        let reach = decoding.seq_len + (decoding.held.in_flight + 1) * width;
-        decoding.held.in_flight += 1;
+        let reach = decoding.seq_len + (decoding.held.in_flight() + 1) * width;
+        decoding.held.launch(self.config.overlap_depth + 1);
         let num_pages = decoding.held.num_pages();
         extremes.max_pages = extremes.max_pages.max(num_pages);
         extremes.any_sampled |= decoding.sampled;
         extremes.max_logprobs = extremes.max_logprobs.max(decoding.logprobs);
         let at = writer.push_row(PlanRow {
             req_idx: decoding.held.req_idx,
-            state_idx: decoding.held.state.id(),
+            state_idx: decoding.held.state_idx(),
             kind: ROW_DECODE,
             query_len: width,
             start: decoding.seq_len,

@@ -24,27 +24,32 @@ impl Scheduler {
             law.flag("end_fired", result.end_fired)?;
             self.check_counts(law, planned, result)?;
             self.check_tokens(law, reader, result.num_accepted)?;
-            match &self.slots[planned.slot as usize] {
+            let reached = match &self.slots[planned.slot as usize] {
                 Slot::Draining(draining) => {
                     if draining.device_done {
                         law.dead(result)?;
-                    }
-                }
-                _ if result.non_finite != 0 => {}
-                Slot::Prefilling(_) => {
-                    law.must(result.finish == FINISH_NONE, "finish", result.finish, INNER_CHUNK)?;
-                    self.check_fired(step, planned, reader, 0)?;
-                }
-                Slot::Decoding(decoding) => {
-                    if planned.kind == ROW_PREFILL {
-                        law.must(result.finish == FINISH_NONE, "finish", result.finish, INNER_CHUNK)?;
+                        Some((u32::MAX, u32::MAX))
                     } else {
-                        self.check_live(law, planned, reader, decoding)?;
+                        None
                     }
-                    self.check_fired(step, planned, reader, decoding.seq_len)?;
+                }
+                _ if result.non_finite != 0 => None,
+                Slot::Decoding(decoding) if planned.kind == ROW_DECODE => {
+                    self.check_live(law, planned, reader, decoding)?;
+                    let new_len = decoding.seq_len + result.num_accepted as u32;
+                    Some((decoding.seq_len, new_len))
+                }
+                Slot::Decoding(decoding) if planned.kind != ROW_PREFILL => {
+                    self.check_live(law, planned, reader, decoding)?;
+                    Some((planned.start, planned.start + planned.query_len))
+                }
+                Slot::Prefilling(_) | Slot::Decoding(_) => {
+                    law.must(result.finish == FINISH_NONE, "finish", result.finish, INNER_CHUNK)?;
+                    Some((planned.start, planned.start + planned.query_len))
                 }
                 Slot::Empty => unreachable!("a slot in flight is held"),
-            }
+            };
+            check_fired(step, planned, reader, reached)?;
         }
         Ok(())
     }
@@ -55,7 +60,8 @@ impl Scheduler {
         planned: &RowRecord,
         result: RowResult,
     ) -> Result<(), ResultError> {
-        let RowResult { num_accepted, rows_run, finish, .. } = result;
+        let RowResult { num_accepted, rows_run, folded, finish, .. } = result;
+        law.must(folded == 0, "folded", folded, "native mode keeps no records to fold")?;
         let query_len = planned.query_len as i32;
         law.must(
             (FINISH_NONE..=FINISH_LENGTH).contains(&finish),
@@ -124,33 +130,27 @@ impl Scheduler {
         let law_text = "it is 1 exactly when the row ended and has an end checkpoint";
         law.must(end_fired == i32::from(fires), "end_fired", end_fired, law_text)
     }
+}
 
-    fn check_fired(
-        &self,
-        step: &StepRecord,
-        planned: &RowRecord,
-        reader: &ResultReader<'_>,
-        seq_len: u32,
-    ) -> Result<(), ResultError> {
-        for entry in step.armed_of(planned) {
-            let boundary = step.armed[entry].boundary;
-            let reached = if planned.kind == ROW_DECODE {
-                let row = step.row_of(planned);
-                let new_len = seq_len + reader.row(row).num_accepted as u32;
-                seq_len < boundary && boundary <= new_len
-            } else {
-                true
-            };
-            let fired = reader.fired(entry);
-            Law { row: entry }.must(
-                fired == i32::from(reached),
-                "fired",
-                fired,
-                "a boundary fires in the step that reaches it, and in no other",
-            )?;
-        }
-        Ok(())
+/// A boundary fires in the step that goes from below it to it or past it, if the
+/// row's way is known.
+fn check_fired(
+    step: &StepRecord,
+    planned: &RowRecord,
+    reader: &ResultReader<'_>,
+    reached: Option<(u32, u32)>,
+) -> Result<(), ResultError> {
+    for entry in step.armed_of(planned) {
+        let law = Law { row: entry };
+        let fired = reader.fired(entry);
+        law.flag("fired", fired)?;
+        let Some((old, new)) = reached else { continue };
+        let boundary = step.armed[entry].boundary;
+        let expected = i32::from(old < boundary && boundary <= new);
+        let text = "a boundary fires in the step that reaches it, and in no other";
+        law.must(fired == expected, "fired", fired, text)?;
     }
+    Ok(())
 }
 
 const INNER_CHUNK: &str = "a chunk that samples nothing cannot end its request";

@@ -54,19 +54,19 @@ use crate::outputs::OutputBatch;
 use crate::pages::PagePool;
 use crate::prefix::{PrefixCache, PrefixConfig};
 use crate::request::{Ledger, Queue, Rank, Vocabulary};
+use crate::state::{CursorRules, StateMode, StateTable};
 use crate::step::Dims;
 
 pub use integrity::PoolCounts;
 pub use plan::{StepInfo, StepStatus};
 pub use policy::PREFILL_PATIENCE;
-use slots::StateRows;
 
 /// The pools that requests draw from.
 #[derive(Debug)]
 struct Pools {
     pages: PagePool,
     cache: PrefixCache,
-    states: StateRows,
+    states: StateTable,
 }
 
 /// What is written when something happens to a request.
@@ -82,6 +82,7 @@ struct Books {
 pub struct Scheduler {
     config: Config,
     dims: Dims,
+    rules: CursorRules,
     vocabulary: Option<Vocabulary>,
     pools: Pools,
     books: Books,
@@ -125,13 +126,16 @@ impl Scheduler {
             enabled: config.enable_prefix_caching,
         });
         let rows = config.max_num_seqs;
+        let rules = CursorRules::new(StateMode::Native, config.verify_width(), 0)
+            .map_err(|error| ConfigError::new("mtp_step", error.to_string()))?;
         Ok(Self {
             dims: Dims::of(&config),
+            rules,
             vocabulary: None,
             pools: Pools {
                 pages: PagePool::new(config.num_pages, config.page_size),
                 cache,
-                states: StateRows::new(config.num_states),
+                states: StateTable::new(config.num_states),
             },
             books: Books::default(),
             queue: Queue::default(),

@@ -2,7 +2,7 @@
 //! its known tokens and its rank, and holds nothing.
 
 use super::Scheduler;
-use super::slots::Slot;
+use super::slots::{Held, Slot};
 use crate::ids::RequestId;
 use crate::request::{Place, Queued};
 
@@ -37,7 +37,7 @@ impl Scheduler {
             })
             .collect();
         for slot in asked {
-            let in_flight = self.slots[slot as usize].held().map_or(0, |held| held.in_flight);
+            let in_flight = self.slots[slot as usize].held().map_or(0, Held::in_flight);
             if in_flight == 0 {
                 self.preempt_slot(slot);
             } else {
@@ -49,7 +49,7 @@ impl Scheduler {
     /// Preempts one running request that no step in flight names.
     pub(super) fn preempt_slot(&mut self, slot: u32) {
         let (request, held, checkpoints) = self.vacate(slot);
-        assert_eq!(held.in_flight, 0, "a row in flight is never preempted");
+        assert_eq!(held.in_flight(), 0, "a row in flight is never preempted");
         self.release(held, checkpoints);
         self.books.counters.num_preemptions += 1;
         self.books.ledger.moved(request.id(), Place::Queued);

@@ -2,7 +2,7 @@
 
 use super::Scheduler;
 use super::slots::{Draining, Held, Slot};
-use crate::ids::{ReqIdx, RequestId, StepId, Token};
+use crate::ids::{ReqIdx, RequestId, StepId};
 use crate::outputs::Delta;
 use crate::prefix::CheckpointRef;
 use crate::request::{FinishReason, Request};
@@ -42,7 +42,7 @@ impl Scheduler {
         };
         self.books.outputs.push(delta, ending.tokens);
         self.close(request.id());
-        if held.in_flight == 0 {
+        if held.in_flight() == 0 {
             self.release(held, checkpoints);
         } else {
             let device_done = ending.device_done;
@@ -61,17 +61,18 @@ impl Scheduler {
     /// Frees all that was held in a slot, and the slot.
     pub(super) fn release(&mut self, held: Held, checkpoints: Checkpoints) {
         let pools = &mut self.pools;
-        for page in held.pages {
+        let ReqIdx(slot) = held.req_idx;
+        let (state, pages, path) = held.into_parts();
+        for page in pages {
             pools.pages.free(page);
         }
-        if let Some(path) = held.path {
+        if let Some(path) = path {
             pools.cache.release(path);
         }
         for row in checkpoints.into_iter().flatten() {
             pools.cache.free_checkpoint(row);
         }
-        pools.states.free(held.state);
-        let ReqIdx(slot) = held.req_idx;
+        pools.states.free(state);
         self.slots[slot as usize] = Slot::Empty;
         self.free_slots.push(slot);
         self.admission_blocked = false;
@@ -91,7 +92,7 @@ pub(super) struct Ending<'a> {
     /// The step and its row, if a step ended it.
     pub(super) origin: Option<(StepId, usize)>,
     /// Its last tokens.
-    pub(super) tokens: &'a [Token],
+    pub(super) tokens: &'a [i32],
     pub(super) stop_bytes: Option<u64>,
     pub(super) device_done: bool,
 }

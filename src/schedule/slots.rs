@@ -5,53 +5,14 @@ use crate::ids::{ReqIdx, StateIdx};
 use crate::pages::PageRef;
 use crate::prefix::{CheckpointRef, PathRef};
 use crate::request::Request;
-
-/// A row of the recurrent-state pool; its one holder is its one writer.
-#[derive(Debug)]
-#[must_use = "a state row has to be given back"]
-pub(super) struct StateRow(StateIdx);
-
-impl StateRow {
-    pub(super) fn id(&self) -> StateIdx {
-        self.0
-    }
-}
-
-/// The recurrent-state pool.
-#[derive(Debug)]
-pub(super) struct StateRows {
-    free: Vec<StateIdx>,
-    total: usize,
-}
-
-impl StateRows {
-    pub(super) fn new(num_states: u32) -> Self {
-        let free = (1..=num_states).rev().map(StateIdx).collect();
-        Self { free, total: num_states as usize }
-    }
-
-    pub(super) fn try_take(&mut self) -> Option<StateRow> {
-        self.free.pop().map(StateRow)
-    }
-
-    pub(super) fn free(&mut self, row: StateRow) {
-        self.free.push(row.0);
-    }
-
-    pub(super) fn num_free(&self) -> usize {
-        self.free.len()
-    }
-
-    pub(super) fn num_total(&self) -> usize {
-        self.total
-    }
-}
+use crate::state::{CommitError, CursorRules, Live, Outcome, RowState, StateRef, StateRow};
 
 /// What every admitted request holds until no step in flight names it.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) req_idx: ReqIdx,
-    pub(super) state: StateRow,
+    /// Taken and put back by each transition; never absent between them.
+    state: Option<RowState>,
     pub(super) pages: Vec<PageRef>,
     /// Entries of `pages` that the device's table has.
     pub(super) sent: u32,
@@ -62,15 +23,79 @@ pub(super) struct Held {
     /// Committed tokens at which the next page is full; `u32::MAX` when nothing
     /// is to be published.
     pub(super) publish_at: u32,
-    /// Steps in flight that name this slot.
-    pub(super) in_flight: u32,
 }
 
 impl Held {
+    /// What an admission took. `num_shared` pages of the path are published.
+    pub(super) fn new(
+        req_idx: ReqIdx,
+        state: StateRow<Live>,
+        pages: Vec<PageRef>,
+        path: PathRef,
+        num_shared: u32,
+    ) -> Self {
+        Self {
+            req_idx,
+            state: Some(RowState::Live(state)),
+            sent: pages.len() as u32,
+            pages,
+            path: Some(path),
+            published: num_shared,
+            publish_at: u32::MAX,
+        }
+    }
+
+    fn state(&self) -> &RowState {
+        self.state.as_ref().expect(STATE_IS_THERE)
+    }
+
+    /// The row in the state tensors.
+    pub(super) fn state_idx(&self) -> StateIdx {
+        self.state().id()
+    }
+
+    /// Steps in flight that name this slot.
+    pub(super) fn in_flight(&self) -> u32 {
+        self.state().num_in_flight()
+    }
+
+    /// Tokens that committed steps have consumed.
+    pub(super) fn committed_len(&self) -> u32 {
+        self.state().committed_len()
+    }
+
+    /// Names the slot in one step more.
+    pub(super) fn launch(&mut self, limit: u32) {
+        let state = self.state.take().expect(STATE_IS_THERE);
+        let launched = state.launch(limit).expect("plan keeps within overlap_depth + 1 steps");
+        self.state = Some(RowState::Verifying(launched));
+    }
+
+    /// Commits the oldest step that names the slot. What a request emits after its
+    /// end is not trusted, so an outcome that breaks the rules only ends the step;
+    /// a live row's was checked before.
+    pub(super) fn commit(&mut self, rules: CursorRules, outcome: Outcome) {
+        let Some(RowState::Verifying(state)) = self.state.take() else {
+            unreachable!("a row of a step in flight is verifying")
+        };
+        let (Ok(state) | Err(CommitError { row: state, .. })) = state.commit(rules, outcome);
+        self.state = Some(state);
+    }
+
+    /// Gives everything up.
+    pub(super) fn into_parts(self) -> (StateRef, Vec<PageRef>, Option<PathRef>) {
+        let Some(RowState::Live(state)) = self.state else {
+            unreachable!("a row in flight is never given up")
+        };
+        (state.preempt().into_ref(), self.pages, self.path)
+    }
+
     pub(super) fn num_pages(&self) -> u32 {
         self.pages.len() as u32
     }
 }
+
+const STATE_IS_THERE: &str = "a slot holds its state row between transitions";
 
 /// The prompt is being computed.
 #[derive(Debug)]

@@ -12,6 +12,8 @@ pub struct RowResult {
     pub num_accepted: i32,
     /// Target rows run.
     pub rows_run: i32,
+    /// Replay records folded at the start.
+    pub folded: i32,
     /// Why the request ended, 0 if it goes on.
     pub finish: i32,
     /// 1 when a value of the row was not finite.
@@ -57,6 +59,7 @@ impl<'a> ResultReader<'a> {
         RowResult {
             num_accepted: self.view.num_accepted[row],
             rows_run: self.view.rows_run[row],
+            folded: self.view.folded[row],
             finish: self.view.finish[row],
             non_finite: self.view.non_finite[row],
             end_fired: self.view.end_fired[row],

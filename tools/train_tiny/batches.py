@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 CHUNK = 4096
+SIZES, ODDS = (512, 1024, 2048, 4096), (0.2, 0.3, 0.35, 0.15)
 SOURCES = ("shakespeare", "kjv", "austen")
 
 
@@ -38,10 +39,10 @@ def batches(data: Data, epochs: int, chunks: int, chat: float, seed: int) -> Ite
     """Batches of `chunks` x CHUNK tokens as [rows, size]; a share `chat` is conversation.
 
     An epoch cuts the text at a fresh offset and takes each piece once; the sequence length of a
-    batch is drawn from 512 to 4096.
+    batch is drawn from SIZES.
     """
     generator = torch.Generator().manual_seed(seed)
-    sizes, odds = (512, 1024, 2048, 4096), torch.tensor([0.2, 0.3, 0.35, 0.15])
+    odds = torch.tensor(ODDS)
     for _ in range(epochs):
         offset = int(torch.randint(CHUNK, (1,), generator=generator))
         count = (len(data.text) - offset) // CHUNK
@@ -49,7 +50,7 @@ def batches(data: Data, epochs: int, chunks: int, chat: float, seed: int) -> Ite
         order = torch.randperm(count, generator=generator)
         at = 0
         while at < count:
-            size = sizes[int(torch.multinomial(odds, 1, generator=generator))]
+            size = SIZES[int(torch.multinomial(odds, 1, generator=generator))]
             talk = int(torch.rand(chunks, generator=generator).lt(chat).sum().clamp(max=chunks - 1))
             taken = order[at : at + chunks - talk]
             if len(taken) < chunks - talk:

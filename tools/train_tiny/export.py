@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from settings import Shape, hub_config
 from torch import Tensor
 
@@ -43,6 +44,7 @@ def save_weights(weights: dict[str, Tensor], out: Path) -> None:
     for number, shard in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         save_file(shard, out / file, metadata={"format": "pt"})
+        (out / file).chmod(0o644)
         places |= dict.fromkeys(shard, file)
     total = sum(weight.nbytes for shard in shards for weight in shard.values())
     index = {"metadata": {"total_size": total}, "weight_map": dict(sorted(places.items()))}
@@ -64,3 +66,18 @@ def load_weights(folder: Path) -> dict[str, Tensor]:
         with safe_open(file, "pt") as shard:
             weights |= {name: shard.get_tensor(name) for name in shard.keys()}  # noqa: SIM118
     return weights
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--weights", type=Path, required=True, help="what train_mtp.py wrote")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the bundled model")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    save_weights(load_file(args.weights), args.out)
+    if (args.out / "tokenizer.json").exists():
+        save_config(args.out)
+
+
+if __name__ == "__main__":
+    main()

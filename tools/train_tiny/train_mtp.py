@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from pathlib import Path
 
 import torch
 from acceptance import accepted, matches, right
-from batches import Data, batches, held_windows
+from batches import CHUNK, Data, batches, held_windows
 from decode import generate
 from delta import DeltaRule, kernel_agrees
+from export import stored
 from model import TinyModel
 from safetensors.torch import load_file, save_file
 from settings import Shape
 from torch import Tensor, nn
-from train_trunk import rate
+from train_trunk import Clock, held_loss, optimisers, rate
 from unroll import unroll
 
 SIZE = 512
@@ -73,8 +73,10 @@ def main() -> None:
     parser.add_argument("--trunk", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="safetensors file, float32")
     parser.add_argument("--steps", type=int, default=1500, help="optimiser steps")
+    parser.add_argument("--seconds", type=float, help="fewer steps if they would take longer")
     parser.add_argument("--ahead", type=int, default=5, help="steps unrolled while training")
     parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--decay", type=float, default=0.1)
     parser.add_argument("--hard", type=float, default=0.1)
     parser.add_argument("--rows", type=int, default=64, help="sequences a step")
     parser.add_argument("--own", type=int, default=8192, help="sequences by the trunk itself")
@@ -85,43 +87,47 @@ def main() -> None:
     torch.manual_seed(args.seed)
     data = Data(args.data, device)
     model = TinyModel(Shape()).to(device)
-    weights = load_file(args.trunk, device=str(device))
+    weights = stored(load_file(args.trunk))
     model.model.load_state_dict(
-        {n.removeprefix("model."): w for n, w in weights.items() if n.startswith("model.")}
+        {n.removeprefix("model."): w.float() for n, w in weights.items() if n.startswith("model.")}
     )
     model.model.requires_grad_(False).eval()
-    start = time.perf_counter()
+    clock = Clock(args.seconds)
     own = torch.cat(
         [own_texts(model, data, min(2048, args.own), args.seed + i)
          for i in range(max(1, args.own // 2048))]
     )
-    print(f"{own.numel()} tokens by the trunk, {time.perf_counter() - start:.0f} s", flush=True)
-    matrices = [w for w in model.mtp.parameters() if w.dim() > 1]
-    small = [w for w in model.mtp.parameters() if w.dim() == 1]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": small, "weight_decay": 0.0}]
-    optimiser = torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95))
-    texts = batches(data, 10**6, args.rows * SIZE // 4096, 0.2, args.seed)
+    print(f"{own.numel()} tokens by the trunk, {clock.seconds():.0f} s", flush=True)
+    found = optimisers(model.mtp, "muon", args.lr, args.decay)
+    texts = batches(data, 10**6, max(2, args.rows * SIZE // CHUNK), 0.2, args.seed)
     draw = torch.Generator().manual_seed(args.seed)
     log = []
-    for step in range(args.steps):
+    step, steps = -1, args.steps
+    while (step := step + 1) < steps:
+        steps = clock.fit(step, steps)
         if step % 5 < 3:
             tokens = own[torch.randint(len(own), (args.rows,), generator=draw)]
         else:
             tokens = next(texts)
             size = min(tokens.shape[1], 1024)
             tokens = tokens.reshape(-1, size)
-        for group in optimiser.param_groups:
-            group["lr"] = args.lr * rate(step, args.steps)
+        for optimiser in found:
+            for group in optimiser.param_groups:
+                group["lr"] = args.lr * rate(step, steps)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = mtp_loss(model, tokens, args.ahead, args.hard)
         loss.backward()
         nn.utils.clip_grad_norm_(model.mtp.parameters(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
-        if step % 250 == 249 or step == args.steps - 1:
-            log.append({"step": step + 1, "loss": loss.item(), **report(model, data)})
-            print(json.dumps(log[-1]), f"{time.perf_counter() - start:.0f} s", flush=True)
+        for optimiser in found:
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+        if step % 500 == 499 or step == steps - 1:
+            log.append({"step": step + 1, "loss": loss.item()})
+            print(json.dumps(log[-1]), f"{clock.seconds():.0f} s", flush=True)
     save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+    model.load_state_dict({n: w.float() for n, w in stored(model.state_dict()).items()})
+    log.append({"held_nats_per_token": held_loss(model, data), **report(model, data)})
+    print(json.dumps(log[-1]), flush=True)
     args.out.with_suffix(".json").write_text(json.dumps(log))
 
 

@@ -68,19 +68,40 @@ def rate(step: int, steps: int, warmup: int = 100) -> float:
     return 0.02 + 0.49 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
 
 
+class Clock:
+    """Seconds since its making, and how many steps fit in a limit."""
+
+    def __init__(self, limit: float | None) -> None:
+        self.start, self.limit, self.early = time.perf_counter(), limit, 0.0
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.start
+
+    def fit(self, step: int, steps: int) -> int:
+        """`steps`, or fewer at step 80, by the pace since step 20 (compilation is over then)."""
+        if step == 20:
+            self.early = self.seconds()
+        if step == 80 and self.limit:
+            pace = (self.seconds() - self.early) / 60 * 1.06
+            steps = min(steps, 80 + int((self.limit - self.seconds()) / pace))
+            print(f"{steps} steps of {pace:.3f} s", flush=True)
+        return steps
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="safetensors file, float32")
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=float, default=16)
     parser.add_argument("--optimiser", choices=("adamw", "muon"), default="muon")
     parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--decay", type=float, default=0.1)
-    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--decay", type=float, default=0.4)
+    parser.add_argument("--dropout", type=float, default=0.25)
     parser.add_argument("--chunks", type=int, default=8)
     parser.add_argument("--chat", type=float, default=0.2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=None, help="stop early, for a trial")
+    parser.add_argument("--steps", type=int, default=None, help="in place of --epochs")
+    parser.add_argument("--seconds", type=float, help="fewer steps if they would take longer")
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     DeltaRule.use_kernel = kernel_agrees(device)
@@ -89,11 +110,12 @@ def main() -> None:
     model = TinyModel(Shape()).to(device)
     found = optimisers(model.model, args.optimiser, args.lr, args.decay)
     steps = int(args.epochs * len(data.text) / (CHUNK * args.chunks * (1 - args.chat)))
-    steps = min(args.steps or steps, steps)
-    best, log, start = math.inf, [], time.perf_counter()
+    steps = args.steps or steps
+    best, log, clock = math.inf, [], Clock(args.seconds)
     for step, tokens in enumerate(batches(data, 10**6, args.chunks, args.chat, args.seed)):
         if step == steps:
             break
+        steps = clock.fit(step, steps)
         model.train()
         for optimiser in found:
             for group in optimiser.param_groups:
@@ -105,12 +127,11 @@ def main() -> None:
         for optimiser in found:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        if step % 100 == 99 or step == steps - 1:
+        if step % 200 == 199 or step == steps - 1:
             with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
                 held = held_loss(model, data)
             log.append({"step": step + 1, "train": loss.item(), **held})
-            seconds = time.perf_counter() - start
-            print(args.out.stem, json.dumps(log[-1]), f"{seconds:.0f} s", flush=True)
+            print(json.dumps(log[-1]), f"{clock.seconds():.0f} s", flush=True)
             if held["all"] < best:
                 best = held["all"]
                 save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)

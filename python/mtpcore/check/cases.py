@@ -1,4 +1,4 @@
-"""The axes of the check, and one case: its passes through one engine, compared request by request."""
+"""The axes of the check, and one case: its passes through one engine, request by request."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ class CaseResult:
 
     def count(self, kind: str, counts: tuple[list[int], list[int]]) -> None:
         for total, part in zip((self.offered, self.accepted), counts, strict=True):
-            total[kind] = [a + b for a, b in zip(total.get(kind, [0] * len(part)), part, strict=True)]
+            total[kind] = [
+                a + b for a, b in zip(total.get(kind, [0] * len(part)), part, strict=True)
+            ]
 
 
 class Case:
@@ -166,5 +168,3 @@ class Case:
                 self.result.difference = Difference(-1, reason)
                 self.result.where = f"hit against miss, request {index}"
                 return
-
-

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from mtpcore.check.driver import Session
 
 from mtpcore.check.cases import AXES, Case, CaseResult, choices, engine_options, name_of
 from mtpcore.check.compare import Difference
-from mtpcore.check.driver import Session
 from mtpcore.check.plants import PLANTS, Plant
 from mtpcore.check.prompts import Corpus
 from mtpcore.check.report import report
 from mtpcore.check.slow_path import SlowPath
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Progress = Callable[[CaseResult, float], None]
 

@@ -26,6 +26,7 @@ ENGINE_OPTIONS = (
     EngineOption("max_model_len", int, "most tokens of prompt and output of a request"),
     EngineOption("max_num_seqs", int, "most requests that run at once"),
     EngineOption("max_num_batched_tokens", int, "most tokens of a step"),
+    EngineOption("max_queue", int, "most requests that wait"),
     EngineOption("memory_budget", str, "bytes of all pools together, such as 80GiB"),
     EngineOption("gpu_memory_utilization", float, "share of a GPU's memory to use"),
     EngineOption("enable_prefix_caching", bool, "keep pages and checkpoints for later prompts"),

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..layers.attention import AttnRun, GatedAttention
-from ..layers.mlp import MLP
-from ..layers.norm import RMSNorm
-from ..layers.paged_kv import PagedKV
-from ..layers.rope import Rope
-from ..state.forward import AttnForward
+
+if TYPE_CHECKING:
+    from ..layers.mlp import MLP
+    from ..layers.norm import RMSNorm
+    from ..layers.paged_kv import PagedKV
+    from ..layers.rope import Rope
+    from ..state.forward import AttnForward
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,16 @@ def check_drafter(mtp_mode: str, mtp_step: int) -> Drafter:
     drafter = DRAFTERS.get(mtp_mode)
     running = ", ".join(name for name, entry in DRAFTERS.items() if entry.runs)
     if drafter is None:
-        raise ValueError(f"mtp_mode {mtp_mode!r} is unknown; set mtp_mode to one of auto, {running}")
+        raise ValueError(
+            f"mtp_mode {mtp_mode!r} is unknown; set mtp_mode to one of auto, {running}"
+        )
     if not drafter.runs:
-        raise ValueError(f"mtp_mode {mtp_mode!r} does not run yet; set mtp_mode to one of auto, {running}")
+        raise ValueError(
+            f"mtp_mode {mtp_mode!r} does not run yet; set mtp_mode to one of auto, {running}"
+        )
     if not 0 <= mtp_step <= drafter.max_step:
         raise ValueError(
-            f"mtp_step is {mtp_step}, mtp_mode {mtp_mode!r} takes 0 to {drafter.max_step}; change one of the two"
+            f"mtp_step is {mtp_step}, mtp_mode {mtp_mode!r} takes 0 to {drafter.max_step}; "
+            "change one of the two"
         )
     return drafter

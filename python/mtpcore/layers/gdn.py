@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kernels.gated_delta import l2norm
-from ..state.executor import SSMRun
+from ..kernels.gated_delta import qk_l2norm
 from .norm import GatedRMSNorm
+
+if TYPE_CHECKING:
+    from ..state.executor import SSMRun
 
 
 @dataclass(frozen=True)
@@ -37,10 +40,10 @@ class GatedDeltaNet:
         heads = self.num_v_heads
         raw, z, b, a = F.linear(x, self.inputs).split((2 * keys + values, values, heads, heads), -1)
         qk, v = run.conv(state_slot, raw, self.conv).split((2 * keys, values), -1)
-        q, k = l2norm(qk.float().unflatten(-1, (2, self.num_k_heads, self.k_dim))).unbind(-3)
+        qk = qk_l2norm(qk.float().unflatten(-1, (2, self.num_k_heads, self.k_dim)))
         g = self.decay * F.softplus(a.float() + self.dt_bias)
         v = v.float().unflatten(-1, (heads, self.v_dim))
-        o = run.core(state_slot, q * self.k_dim**-0.5, k, v, g, b.sigmoid().float())
+        o = run.core(state_slot, qk, v, g, b.sigmoid().float())
         y = self.norm(o, z.unflatten(-1, (heads, self.v_dim)))
         return F.linear(y.flatten(-2), self.out)
 

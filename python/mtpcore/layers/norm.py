@@ -8,6 +8,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
+def normalise(x: Tensor, eps: float) -> Tensor:
+    """x / sqrt(mean x^2 + eps) over the last axis; float32 in and out."""
+    # Fewer passes over small rows than the library's composite op.
+    return x * x.square().mean(-1, keepdim=True).add_(eps).rsqrt_()
+
+
 @dataclass(frozen=True)
 class RMSNorm:
     """y = cast(x / sqrt(mean x^2 + eps) * scale) over the last axis, in float32 inside.
@@ -23,9 +29,7 @@ class RMSNorm:
         return RMSNorm(weight.float() + 1.0, eps)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if self.scale.dim() == 1:
-            return F.rms_norm(x.float(), self.scale.shape, self.scale, self.eps).to(x.dtype)
-        return (F.rms_norm(x.float(), self.scale.shape[-1:], None, self.eps) * self.scale).to(x.dtype)
+        return (normalise(x.float(), self.eps) * self.scale).to(x.dtype)
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,7 @@ class GatedRMSNorm:
     eps: float
 
     def __call__(self, x: Tensor, gate: Tensor) -> Tensor:
-        """x: [..., d] float32 or model dtype; gate: [..., d] in the model dtype, which is returned."""
+        """x: [..., d], any float dtype; gate: [..., d] in the model dtype, which is returned."""
         dtype = gate.dtype
-        if dtype == x.dtype == self.weight.dtype:
-            return F.rms_norm(x, self.weight.shape, self.weight, self.eps) * F.silu(gate)
-        normed = F.rms_norm(x.to(dtype).float(), self.weight.shape, None, self.eps)
+        normed = normalise(x.to(dtype).float(), self.eps)
         return ((self.weight * normed.to(dtype)).float() * F.silu(gate.float())).to(dtype)

@@ -41,7 +41,7 @@ class PagedKV:
         return sum(layer.untyped_storage().nbytes() for layer in self.layers)
 
     def store(self, kv_slot: int, slot_mapping: Tensor, key: Tensor, value: Tensor) -> None:
-        """Write key and value [M, Hkv, d] to slots int64 [M]; slot 0 takes what is not to be kept."""
+        """Write key and value [M, Hkv, d] to int64 [M] slots; 0 takes what is not to be kept."""
         layer = self.layers[kv_slot]
         layer.flatten(0, 1)[slot_mapping] = torch.stack((key, value), 1)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RopeConfig:
-    """`rotary_dim` of `head_dim` dimensions rotate. YaRN (arXiv 2309.00071) when `factor` is set."""
+    """`rotary_dim` of `head_dim` dimensions rotate; YaRN (arXiv 2309.00071) if `factor` is set."""
 
     head_dim: int
     rotary_dim: int
@@ -93,4 +93,6 @@ class Rope:
         """positions: int64 [M]."""
         angles = positions[:, None, None].float() * self.inverse
         cos, sin = angles.cos() * self.magnitude, angles.sin() * self.magnitude
-        return Rotation(torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype))
+        return Rotation(
+            torch.cat((cos, cos), -1).to(self.dtype), torch.cat((-sin, sin), -1).to(self.dtype)
+        )

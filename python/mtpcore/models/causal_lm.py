@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from ..layers.attention import AttnRun, GatedAttention
 from ..layers.gdn import GatedDeltaNet
-from ..layers.mlp import MLP
-from ..layers.norm import RMSNorm
-from ..layers.paged_kv import PagedKV
-from ..layers.rope import Rope
-from ..state import AttnForward, ConvSSMState, SSMExecutor, SSMForward
-from .config import ModelConfig
-from .exec_layers import ExecLayer
+
+if TYPE_CHECKING:
+    from ..layers.mlp import MLP
+    from ..layers.norm import RMSNorm
+    from ..layers.paged_kv import PagedKV
+    from ..layers.rope import Rope
+    from ..state import AttnForward, ConvSSMState, SSMExecutor, SSMForward
+    from .config import ModelConfig
+    from .exec_layers import ExecLayer
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
-from ..layers.rope import RopeConfig
 from ..state.shape import StateShape
 from .errors import ModelFileError
 from .fields import Fields, read_json
 from .rope_config import read_rope
+
+if TYPE_CHECKING:
+    from ..layers.rope import RopeConfig
 
 LAYER_KINDS = ("linear_attention", "full_attention")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -109,7 +112,10 @@ def read_config(directory: str | Path) -> ModelConfig:
     inner = outer.child("text_config") or outer
     for level in (outer, inner):
         if level.get("quantization_config") is not None:
-            raise level.error("quantization_config", "is set; quantised weights are not supported, use bf16 weights")
+            raise level.error(
+                "quantization_config",
+                "is set; quantised weights are not supported, use bf16 weights",
+            )
     _refuse_variants(inner)
     heads = inner.integer("num_attention_heads")
     kv_heads = inner.integer("num_key_value_heads")
@@ -139,7 +145,9 @@ def read_config(directory: str | Path) -> ModelConfig:
         num_mtp_layers=inner.integer("mtp_num_hidden_layers", 0, least=0),
         tied=inner.boolean("tie_word_embeddings", outer.boolean("tie_word_embeddings", False)),
         dtype=_dtype(outer, inner),
-        eos_token_ids=tuple(dict.fromkeys(inner.token_ids("eos_token_id") + outer.token_ids("eos_token_id"))),
+        eos_token_ids=tuple(
+            dict.fromkeys(inner.token_ids("eos_token_id") + outer.token_ids("eos_token_id"))
+        ),
     )
 
 
@@ -168,9 +176,13 @@ def _layer_types(fields: Fields) -> tuple[str, ...]:
         raise fields.error("layer_types", f"is not a list of num_hidden_layers = {count} entries")
     for kind in listed:
         if kind not in LAYER_KINDS:
-            raise fields.error("layer_types", f"holds {kind!r}; supported are {', '.join(LAYER_KINDS)}")
+            raise fields.error(
+                "layer_types", f"holds {kind!r}; supported are {', '.join(LAYER_KINDS)}"
+            )
     if "full_attention" not in listed or "linear_attention" not in listed:
-        raise fields.error("layer_types", "needs at least one layer of each of " + ", ".join(LAYER_KINDS))
+        raise fields.error(
+            "layer_types", "needs at least one layer of each of " + ", ".join(LAYER_KINDS)
+        )
     return tuple(listed)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import ModelFileError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -15,7 +17,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ModelFileError(f"{path}: not found; give the directory of a model in hub layout") from None
+        raise ModelFileError(
+            f"{path}: not found; give the directory of a model in hub layout"
+        ) from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ModelFileError(f"{path}: cannot be read as JSON: {error}") from None
     if not isinstance(value, dict):

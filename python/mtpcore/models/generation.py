@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from .config import ModelConfig
 from .fields import Fields, read_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def read_generation(directory: Path, config: ModelConfig) -> GenerationDefaults:
 
 
 def _tokenizer_eos(directory: Path) -> tuple[int, ...]:
-    """The id of tokenizer_config.json's eos_token, looked up in its own table or in tokenizer.json."""
+    """The id of tokenizer_config.json's eos_token, by its own table or by tokenizer.json."""
     path = directory / "tokenizer_config.json"
     if not path.is_file():
         return ()
@@ -73,6 +77,10 @@ def _tokenizer_eos(directory: Path) -> tuple[int, ...]:
         return ()
     added = read_json(path).get("added_tokens")
     for item in added if isinstance(added, list) else []:
-        if isinstance(item, dict) and item.get("content") == token and isinstance(item.get("id"), int):
+        if (
+            isinstance(item, dict)
+            and item.get("content") == token
+            and isinstance(item.get("id"), int)
+        ):
             return (item["id"],)
     return ()

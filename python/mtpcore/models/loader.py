@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..draft.mtp import MtpHead
-from .causal_lm import CausalLM
 from .config import ModelConfig, read_config, resolve_dtype
 from .errors import ModelFileError
 from .generation import GenerationDefaults, read_generation
@@ -17,6 +16,10 @@ from .names import check_tensors, sort_names
 from .shards import Shards, TensorEntry
 from .table import family_of
 from .weight_bytes import weight_bytes
+
+if TYPE_CHECKING:
+    from ..draft.mtp import MtpHead
+    from .causal_lm import CausalLM
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,13 @@ class LoadedModel:
 
     def memory_shape(self, ssm_dtype: torch.dtype = torch.float32) -> dict[str, int]:
         """The configuration's memory shape, with what the tensors decided."""
-        shape = self.config.memory_shape(self.dtype, ssm_dtype, self.mtp is not None, self.target.tied)
-        return shape | {"num_mtp_layers": int(self.mtp is not None), "weight_bytes": self.weight_bytes()}
+        shape = self.config.memory_shape(
+            self.dtype, ssm_dtype, self.mtp is not None, self.target.tied
+        )
+        return shape | {
+            "num_mtp_layers": int(self.mtp is not None),
+            "weight_bytes": self.weight_bytes(),
+        }
 
 
 def load_model(
@@ -54,7 +62,9 @@ def load_model(
     """
     directory = Path(directory)
     if not directory.is_dir():
-        raise ModelFileError(f"{directory}: not a directory; give the directory of a model in hub layout")
+        raise ModelFileError(
+            f"{directory}: not a directory; give the directory of a model in hub layout"
+        )
     config = read_config(directory)
     resolved, place = resolve_dtype(config, dtype), torch.device(device)
     family = family_of(config.model_type)
@@ -65,7 +75,9 @@ def load_model(
     notes = []
     if tied != config.tied:
         said = "true" if config.tied else "false"
-        notes.append(f"config.json says tie_word_embeddings {said}, the tensors say otherwise and decide")
+        notes.append(
+            f"config.json says tie_word_embeddings {said}, the tensors say otherwise and decide"
+        )
 
     def take_from(group: dict[str, TensorEntry]):
         def take(name: str) -> Tensor:
@@ -81,12 +93,15 @@ def load_model(
         mtp = family.build_mtp(config, take_from(names.mtp), target)
     elif with_mtp:
         notes.append("the model has no mtp.* tensors, so that it has no MTP head")
-    return LoadedModel(config, target, mtp, read_generation(directory, config), resolved, place, notes)
+    return LoadedModel(
+        config, target, mtp, read_generation(directory, config), resolved, place, notes
+    )
 
 
 def _refuse_deep_mtp(entries: dict[str, TensorEntry]) -> None:
     for name, entry in entries.items():
         if name.startswith("mtp.layers.") and not name.startswith("mtp.layers.0."):
             raise ModelFileError(
-                f"{entry.path}: tensor {entry.name}: an MTP head of several layers is not supported; one layer is"
+                f"{entry.path}: tensor {entry.name}: an MTP head of several layers is not "
+                "supported; one layer is"
             )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .errors import ModelFileError
-from .shards import TensorEntry
+
+if TYPE_CHECKING:
+    from .shards import TensorEntry
 
 # Longest first: `model.` begins the wrapper's names too.
 TEXT_PREFIXES = ("model.language_model.", "language_model.model.", "model.")
@@ -29,11 +32,14 @@ def sort_names(entries: dict[str, TensorEntry]) -> NamedTensors:
     for name, entry in entries.items():
         if name.endswith(SCALES):
             raise ModelFileError(
-                f"{entry.path}: tensor {name} belongs to quantised weights, which are not supported; use bf16 weights"
+                f"{entry.path}: tensor {name} belongs to quantised weights, which are not "
+                "supported; use bf16 weights"
             )
         if name.startswith(IGNORED_PREFIXES):
             continue
-        bare = name.removeprefix("language_model.") if name.startswith("language_model.mtp.") else name
+        bare = (
+            name.removeprefix("language_model.") if name.startswith("language_model.mtp.") else name
+        )
         if bare.startswith("mtp."):
             group, short = mtp, bare
         elif name in ("lm_head.weight", "language_model.lm_head.weight"):
@@ -44,17 +50,22 @@ def sort_names(entries: dict[str, TensorEntry]) -> NamedTensors:
                 prefixes.setdefault(prefix, name)
             group, short = target, name[len(prefix) :]
         if short in group:
-            raise ModelFileError(f"{entry.path}: tensor {name} and {group[short].name} mean the same weight")
+            raise ModelFileError(
+                f"{entry.path}: tensor {name} and {group[short].name} mean the same weight"
+            )
         group[short] = entry
     if len(prefixes) > 1:
         first, second = list(prefixes.values())[:2]
         raise ModelFileError(
-            f"{entries[second].path}: tensors {first} and {second} have different prefixes; one file set, one prefix"
+            f"{entries[second].path}: tensors {first} and {second} have different prefixes; "
+            "a checkpoint has one"
         )
     return NamedTensors(target, mtp)
 
 
-def check_tensors(found: dict[str, TensorEntry], shapes: dict[str, tuple[int, ...]], where: str) -> None:
+def check_tensors(
+    found: dict[str, TensorEntry], shapes: dict[str, tuple[int, ...]], where: str
+) -> None:
     """Every expected tensor with its shape and a float dtype, and nothing else."""
     missing = [name for name in shapes if name not in found]
     if missing:
@@ -67,11 +78,13 @@ def check_tensors(found: dict[str, TensorEntry], shapes: dict[str, tuple[int, ..
         entry = found[name]
         if entry.shape != shape:
             raise ModelFileError(
-                f"{entry.path}: tensor {entry.name} has shape {list(entry.shape)}, config.json asks for {list(shape)}"
+                f"{entry.path}: tensor {entry.name} has shape {list(entry.shape)}, "
+                f"config.json asks for {list(shape)}"
             )
         if entry.dtype not in ("F32", "BF16", "F16"):
             raise ModelFileError(
-                f"{entry.path}: tensor {entry.name} has dtype {entry.dtype}; supported are F32, BF16 and F16"
+                f"{entry.path}: tensor {entry.name} has dtype {entry.dtype}; "
+                "supported are F32, BF16 and F16"
             )
 
 

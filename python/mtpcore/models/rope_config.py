@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..layers.rope import RopeConfig
-from .fields import Fields
+
+if TYPE_CHECKING:
+    from .fields import Fields
 
 DEFAULT_PARTIAL = 0.25
 
@@ -21,7 +25,8 @@ def read_rope(fields: Fields, head_dim: int, max_positions: int) -> RopeConfig:
     rotary_dim = int(head_dim * partial)
     if partial > 1 or rotary_dim < 2 or rotary_dim % 2:
         raise find("partial_rotary_factor").error(
-            "partial_rotary_factor", f"is {partial:g}, which makes {rotary_dim} of {head_dim} dimensions rotate"
+            "partial_rotary_factor",
+            f"is {partial:g}, which makes {rotary_dim} of {head_dim} dimensions rotate",
         )
     kind_place = next((p for p in nested if p.get("rope_type") or p.get("type")), None)
     if kind_place is None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from .errors import ModelFileError
 from .fields import Fields, read_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -50,7 +52,9 @@ class Shards:
                 self._open[entry.path] = safe_open(entry.path, framework="pt")
             return self._open[entry.path].get_tensor(entry.name)
         except (SafetensorError, OSError) as error:
-            raise ModelFileError(f"{entry.path}: tensor {entry.name} cannot be read: {error}") from None
+            raise ModelFileError(
+                f"{entry.path}: tensor {entry.name} cannot be read: {error}"
+            ) from None
 
     def _read_index(self, index: Path) -> None:
         weight_map = Fields(index, read_json(index)).child("weight_map")
@@ -63,13 +67,22 @@ class Shards:
             if file not in headers:
                 headers[file] = _read_header(self._inside(index, file))
             if name not in headers[file]:
-                raise ModelFileError(f"{self.directory / file}: tensor {name} is missing, though {INDEX} names it")
+                raise ModelFileError(
+                    f"{self.directory / file}: tensor {name} is missing, though {INDEX} names it"
+                )
             self.entries[name] = headers[file][name]
 
     def _inside(self, index: Path, file: str) -> Path:
         pure = PurePosixPath(file)
-        if pure.is_absolute() or ".." in pure.parts or "\\" in file or not file.endswith(".safetensors"):
-            raise ModelFileError(f"{index}: weight_map names {file!r}, not a safetensors file of this directory")
+        if (
+            pure.is_absolute()
+            or ".." in pure.parts
+            or "\\" in file
+            or not file.endswith(".safetensors")
+        ):
+            raise ModelFileError(
+                f"{index}: weight_map names {file!r}, not a safetensors file of this directory"
+            )
         return self.directory / file
 
 
@@ -80,7 +93,9 @@ def _read_header(path: Path) -> dict[str, TensorEntry]:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if size < 8 or length > min(size - 8, MAX_HEADER):
-                raise ModelFileError(f"{path}: is cut or no safetensors file: {size} bytes, header of {length}")
+                raise ModelFileError(
+                    f"{path}: is cut or no safetensors file: {size} bytes, header of {length}"
+                )
             header = json.loads(file.read(length))
     except FileNotFoundError:
         raise ModelFileError(f"{path}: not found, though {INDEX} names it") from None
@@ -91,10 +106,14 @@ def _read_header(path: Path) -> dict[str, TensorEntry]:
     try:
         for name, item in header.items():
             if name != "__metadata__":
-                entries[name] = TensorEntry(path, name, str(item["dtype"]), tuple(int(n) for n in item["shape"]))
+                entries[name] = TensorEntry(
+                    path, name, str(item["dtype"]), tuple(int(n) for n in item["shape"])
+                )
                 end = max(end, int(item["data_offsets"][1]))
     except (AttributeError, KeyError, IndexError, TypeError, ValueError):
         raise ModelFileError(f"{path}: its header is not that of a safetensors file") from None
     if size != 8 + length + end:
-        raise ModelFileError(f"{path}: has {size} bytes, its header says {8 + length + end}; download it again")
+        raise ModelFileError(
+            f"{path}: has {size} bytes, its header says {8 + length + end}; download it again"
+        )
     return entries

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from ..draft.mtp import MtpHead
-from .causal_lm import CausalLM
-from .config import ModelConfig
 from .families import qwen3_5
-from .fields import Fields
+
+if TYPE_CHECKING:
+    from ..draft.mtp import MtpHead
+    from .causal_lm import CausalLM
+    from .config import ModelConfig
+    from .fields import Fields
 
 Shapes = dict[str, tuple[int, ...]]
 Take = Callable[[str], Tensor]
@@ -20,7 +23,7 @@ Take = Callable[[str], Tensor]
 
 @dataclass(frozen=True)
 class Family:
-    """How a family's tensors are named and built. `text_type` is what a wrapper's text_config says."""
+    """How a family's tensors are named, checked and built."""
 
     model_types: tuple[str, ...]
     target_shapes: Callable[[ModelConfig, bool], Shapes]
@@ -55,5 +58,8 @@ def check_model_type(fields: Fields) -> str:
         model_type = level.get("model_type") if level else None
         if level is not None and model_type not in BY_TYPE:
             supported = ", ".join(sorted(BY_TYPE))
-            raise level.error("model_type", f"is {model_type!r}, which is not supported; supported are {supported}")
+            raise level.error(
+                "model_type",
+                f"is {model_type!r}, which is not supported; supported are {supported}",
+            )
     return (inner or fields).get("model_type")

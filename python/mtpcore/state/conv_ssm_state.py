@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
 from ..kernels.checkpoint import export_rows
 from .modes import check_mode, slots_per_row
-from .shape import StateShape
+
+if TYPE_CHECKING:
+    from .shape import StateShape
 
 
 class ConvSSMState:
     """States by logical recurrent layer L; row 0 of every pool is null.
 
     ssm [L, num_states + 1, T, Hv, dk, dv] in `ssm_dtype`, T = mtp_step + 1 in native mode;
-    conv [L, num_states + 1, K - 1 + mtp_step, C] raw inputs in `dtype`: the accepted window of a row
-    is columns a .. a + K - 2, a the accepted index. Checkpoints: ckpt_ssm [L, C + 1, Hv, dk, dv],
-    ckpt_conv [L, C + 1, K - 1, channels], ckpt_hidden [C + 1, hidden].
+    conv [L, num_states + 1, K - 1 + mtp_step, channels] raw inputs in `dtype`: the accepted window
+    of a row is columns a .. a + K - 2, a the accepted index. Checkpoints, C of them:
+    ckpt_ssm [L, C + 1, Hv, dk, dv], ckpt_conv [L, C + 1, K - 1, channels], ckpt_hidden
+    [C + 1, hidden].
     A row that was reset, restored or prefilled is live in slot 0.
     """
 
@@ -31,16 +36,20 @@ class ConvSSMState:
         ssm_dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        """`num_states` and `num_checkpoints` do not count the null row. ValueError on a bad setting."""
+        """The two counts leave out the null row. ValueError names a bad setting."""
         check_mode(mode)
         if num_states < 1:
-            raise ValueError(f"num_states is {num_states}; a model with recurrent state needs at least 1")
+            raise ValueError(
+                f"num_states is {num_states}; a model with recurrent state needs at least 1"
+            )
         if num_checkpoints < 0:
             raise ValueError(f"num_checkpoints is {num_checkpoints}; it must be 0 or more")
         if mtp_step < 0:
             raise ValueError(f"mtp_step is {mtp_step}; it must be 0 or more")
         if ssm_dtype not in (torch.float32, torch.bfloat16):
-            raise ValueError(f"ssm_state_dtype {ssm_dtype} is not supported; use float32 or bfloat16")
+            raise ValueError(
+                f"ssm_state_dtype {ssm_dtype} is not supported; use float32 or bfloat16"
+            )
         self.shape = shape
         self.mode = mode
         self.depth = slots_per_row(mode, mtp_step)
@@ -72,7 +81,7 @@ class ConvSSMState:
         self.conv.index_fill_(1, state_idx, 0)
 
     def restore(self, state_idx: Tensor, checkpoint: Tensor) -> None:
-        """Load checkpoint rows into slot 0 of state rows (int64 [n] each); the rest becomes zero."""
+        """Load checkpoint rows into slot 0 of state rows (int64 [n] each); the rest is zeroed."""
         self.reset(state_idx)
         self.ssm[:, state_idx, 0] = self.ckpt_ssm[:, checkpoint]
         self.conv[:, state_idx, : self.kept] = self.ckpt_conv[:, checkpoint]
@@ -82,7 +91,9 @@ class ConvSSMState:
 
         The live state stays as it is. The hidden row is saved by `set_hidden`.
         """
-        export_rows(self.ssm.flatten(1, 2), state_idx * self.depth + index, self.ckpt_ssm, checkpoint)
+        export_rows(
+            self.ssm.flatten(1, 2), state_idx * self.depth + index, self.ckpt_ssm, checkpoint
+        )
         columns = self.conv.shape[2]
         windows = self.conv.flatten(1, 2).unfold(1, self.kept, 1).transpose(2, 3)
         export_rows(windows, state_idx * columns + index, self.ckpt_conv, checkpoint)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from ..kernels import conv1d, gated_delta
-from .conv_ssm_state import ConvSSMState
-from .forward import SSMForward
 from .modes import check_mode
+
+if TYPE_CHECKING:
+    from .conv_ssm_state import ConvSSMState
+    from .forward import SSMForward
 
 
 class SSMExecutor:
@@ -24,10 +27,13 @@ class SSMExecutor:
     def begin(self, forward: SSMForward, state: ConvSSMState) -> SSMRun:
         """Prepare the indices that all layers of the forward share."""
         if state.mode != self.mode:
-            raise ValueError(f"the states are kept in mode {state.mode!r}, the executor runs {self.mode!r}")
+            raise ValueError(
+                f"states are kept in mode {state.mode!r}, the executor runs {self.mode!r}"
+            )
         if forward.width > state.depth:
             raise ValueError(
-                f"a step of width {forward.width} does not fit states of depth {state.depth}; raise mtp_step"
+                f"a step of width {forward.width} does not fit {state.depth} states a row; "
+                "raise mtp_step"
             )
         if not forward.num_decode:
             return SSMRun(forward, state, None, None)
@@ -52,7 +58,7 @@ class SSMRun:
     windows: conv1d.ConvRows | None
 
     def conv(self, slot: int, x: Tensor, weight: Tensor) -> Tensor:
-        """Causal convolution and silu of raw inputs x [M, C] in layer slot `slot`; weight [K, C]."""
+        """Convolution and silu of raw inputs x [M, C] in layer slot `slot`; weight [K, C]."""
         pool, saved = self.state.conv[slot], self.state.ckpt_conv[slot]
         forward, outs = self.forward, []
         rectangle = forward.num_decode * forward.width
@@ -71,24 +77,28 @@ class SSMRun:
             outs.append(out)
         return outs[0] if len(outs) == 1 else torch.cat(outs)
 
-    def core(self, slot: int, q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
+    def core(self, slot: int, qk: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
         """Gated delta rule in layer slot `slot`; all float32.
 
-        q, k: [M, Hk, dk], v: [M, Hv, dv], g, beta: [M, Hv]. Returns [M, Hv, dv].
+        qk: [M, 2, Hk, dk], v: [M, Hv, dv], g, beta: [M, Hv]. Returns [M, Hv, dv].
         """
         pool, saved = self.state.ssm[slot], self.state.ckpt_ssm[slot]
         forward, outs = self.forward, []
         rectangle = forward.num_decode * forward.width
         if self.rows is not None:
-            part = (x[:rectangle].unflatten(0, (forward.num_decode, forward.width)) for x in (q, k, v, g, beta))
-            outs.append(gated_delta.step(*part, pool, self.rows).flatten(0, 1))
+            size = (forward.num_decode, forward.width)
+            rows = [x[:rectangle].unflatten(0, size) for x in (qk, v, g, beta)]
+            out = gated_delta.step(rows[0], rows[1], rows[2], rows[3], pool, self.rows)
+            outs.append(out.flatten(0, 1))
         for span in forward.prefill:
             if not span.length:
                 continue
-            part = (x[span.offset : span.offset + span.length] for x in (q, k, v, g, beta))
+            part = [x[span.offset : span.offset + span.length] for x in (qk, v, g, beta)]
             live = pool[span.state_idx, 0]
             cuts = tuple(count for count, _ in span.exports)
-            out, states = gated_delta.prefill(*part, live.float(), cuts)
+            out, states = gated_delta.prefill(
+                part[0], part[1], part[2], part[3], live.float(), cuts
+            )
             for (_, row), exported in zip(span.exports, states, strict=False):
                 saved[row].copy_(exported)
             live.copy_(states[-1])

@@ -7,8 +7,10 @@ spans back to back. Lengths of spans are known to the host; those of decode rows
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class PrefillSpan:
 class SSMForward:
     """Recurrent side of a forward; D = num_decode.
 
-    dec_state_idx, dec_query_len (0..width, 0 = HOLD), dec_accepted (slot of the live state): int64 [D].
+    All int64 [D]: dec_state_idx, dec_query_len (0..width, 0 = HOLD), dec_accepted (the slot of the
+    live state).
     """
 
     num_decode: int
@@ -45,7 +48,7 @@ class SSMForward:
 
 @dataclass(frozen=True)
 class AttnSpan:
-    """Positions start .. start + length - 1 of one request; page_table int64 [n], all entries valid."""
+    """Positions start .. start + length - 1 of one request; page_table int64 [n], all valid."""
 
     page_table: Tensor
     start: int

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STATE_MODES = ("native", "compact", "replay")
 
@@ -23,7 +26,9 @@ def check_mode(mode: str) -> None:
     if mode in MODE_TABLE:
         return
     if mode in STATE_MODES or mode == "auto":
-        raise ValueError(f"ssm_state_mode {mode!r} does not run yet; set ssm_state_mode to 'native'")
+        raise ValueError(
+            f"ssm_state_mode {mode!r} does not run yet; set ssm_state_mode to 'native'"
+        )
     raise ValueError(f"ssm_state_mode {mode!r} is unknown; set ssm_state_mode to 'native'")
 
 

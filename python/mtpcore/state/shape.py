@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StateShape:
-    """Per logical recurrent layer: `num_layers` states of [num_v_heads, k_dim, v_dim] and windows of
-    conv_kernel - 1 columns of `conv_channels` raw inputs; `hidden` is the width of the last row."""
+    """`num_layers` logical recurrent layers, each with a state [num_v_heads, k_dim, v_dim] and a
+    window of conv_kernel - 1 columns of `conv_channels` raw inputs; `hidden` is the model's width.
+    """
 
     num_layers: int
     num_v_heads: int

@@ -14,6 +14,7 @@ from .buffers import ACCEPTED, DONE, LAST_TOKEN, SEQ_LEN, TOKENS_LEFT, RequestBu
 if TYPE_CHECKING:
     from .fields import DeviceFields, HostFields
 
+ROW_DECODE = 0
 PREFILL_FINAL = 2
 
 

@@ -32,11 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step hands back: the int32 result on the host, its views, and logprobs if any."""
+    """What a step hands back: views of the result in host memory, logprobs if any row asked for
+    them, and on a GPU the event after which both may be read."""
 
-    result: Tensor
     fields: HostFields
     logprobs: LogprobRegion | None
+    ready: torch.cuda.Event | None
+
+    def wait(self) -> None:
+        """Return once the result may be read: the only place where the host waits for a step."""
+        if self.ready is not None:
+            self.ready.synchronize()
 
 
 class Worker:
@@ -198,9 +204,11 @@ class Worker:
         tokens[:n, : accepted.sampled.shape[1]] = accepted.sampled
         host, fields = self._results.take()
         host.copy_(result.tensor, non_blocking=True)
+        ready = None
         if result.tensor.device.type == "cuda":
-            torch.cuda.current_stream(result.tensor.device).synchronize()
-        return StepResult(host, fields, accepted.logprobs)
+            ready = torch.cuda.Event()
+            ready.record(torch.cuda.current_stream(result.tensor.device))
+        return StepResult(fields, accepted.logprobs, ready)
 
     def _new_len(self, rows: StepRows, accepted: Accepted) -> Tensor:
         """Tokens consumed after the step: int64 [n]."""

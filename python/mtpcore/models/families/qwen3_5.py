@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -14,9 +15,11 @@ from ...layers.mlp import MLP
 from ...layers.norm import RMSNorm
 from ...layers.rope import Rope
 from ..causal_lm import CausalLM, DecoderLayer
-from ..config import ModelConfig
 from ..exec_layers import build_exec_layers
 from ..weight_bytes import weight_bytes as count_bytes
+
+if TYPE_CHECKING:
+    from ..config import ModelConfig
 
 Shapes = dict[str, tuple[int, ...]]
 Take = Callable[[str], Tensor]
@@ -47,10 +50,15 @@ def mtp_shapes(config: ModelConfig) -> Shapes:
     }
 
 
-def build_target(config: ModelConfig, take: Take, tied: bool, dtype: torch.dtype, device: torch.device) -> CausalLM:
+def build_target(
+    config: ModelConfig, take: Take, tied: bool, dtype: torch.dtype, device: torch.device
+) -> CausalLM:
     """`take(name)` gives a tensor in `dtype` on `device`, once per name."""
     embedding = take("embed_tokens.weight")
-    layers = tuple(_build_layer(config, take, f"layers.{i}.", kind) for i, kind in enumerate(config.layer_types))
+    layers = tuple(
+        _build_layer(config, take, f"layers.{i}.", kind)
+        for i, kind in enumerate(config.layer_types)
+    )
     return CausalLM(
         config=config,
         exec_layers=build_exec_layers(config.layer_types),
@@ -105,7 +113,11 @@ def _layer_shapes(config: ModelConfig, at: str, kind: str) -> Shapes:
     }
     if kind == "full_attention":
         at += "self_attn."
-        dim, heads, kv_heads = config.head_dim, config.num_attention_heads, config.num_key_value_heads
+        dim, heads, kv_heads = (
+            config.head_dim,
+            config.num_attention_heads,
+            config.num_key_value_heads,
+        )
         return shapes | {
             f"{at}q_proj.weight": (2 * heads * dim, width),
             f"{at}k_proj.weight": (kv_heads * dim, width),
@@ -115,7 +127,10 @@ def _layer_shapes(config: ModelConfig, at: str, kind: str) -> Shapes:
             f"{at}k_norm.weight": (dim,),
         }
     at += "linear_attn."
-    heads, values = config.linear_num_value_heads, config.linear_num_value_heads * config.linear_value_head_dim
+    heads, values = (
+        config.linear_num_value_heads,
+        config.linear_num_value_heads * config.linear_value_head_dim,
+    )
     return shapes | {
         f"{at}in_proj_qkv.weight": (config.conv_channels, width),
         f"{at}in_proj_z.weight": (values, width),
