@@ -6,6 +6,7 @@
 mod config;
 mod errors;
 mod fields;
+mod memory;
 mod outputs;
 mod scheduler;
 
@@ -18,6 +19,8 @@ mod _core {
     use super::errors::{IntegrityError, PlanError, RejectError, ResultError};
     #[pymodule_export]
     use super::fields::{plan_fields, result_fields};
+    #[pymodule_export]
+    use super::memory::memory_plan;
     #[pymodule_export]
     use super::outputs::PyOutputBatch;
     #[pymodule_export]

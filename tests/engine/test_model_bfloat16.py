@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from mtpcore.models import load_model
 from tiny import TinySpec, write_tiny
 from tiny_driver import Driver
 from tiny_oracle import oracle_logits, oracle_model
+
+from mtpcore.models import load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPECS = {
     "r2": TinySpec(dtype=torch.bfloat16, hidden=64),

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from mtpcore.models import LoadedModel, load_model
 from tiny_driver import Driver
 from transformers import AutoModelForCausalLM
 from transformers.cache_utils import MtpCache
 from transformers.modeling_layers import MtpModel
+
+from mtpcore.models import LoadedModel, load_model
 
 DIRECTORY = Path(str(files("mtpcore") / "bundled"))
 TOKENS = [(17 * i * i + 5 * i) % 4000 for i in range(160)]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
 import torch.nn.functional as F
-from mtpcore.models import LoadedModel, load_model
 from tiny import TinySpec, tiny_tensors, write_tiny
 from tiny_driver import Driver
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 from transformers.cache_utils import MtpCache
 from transformers.modeling_layers import MtpModel
+
+from mtpcore.models import LoadedModel, load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SPECS = {
     "tied": TinySpec(),
@@ -39,7 +43,7 @@ def norm(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def naive(spec: TinySpec, tokens: list[int], hidden: Tensor, first: int) -> Tensor:
-    """Head outputs for the tokens at positions first, first + 1, ...; hidden[i] is the row before."""
+    """Head outputs for tokens at positions first, first + 1, ...; hidden[i] is the row before."""
     w = {name: value.double() for name, value in tiny_tensors(spec).items()}
     embed, hidden, dim = w[f"{spec.prefix}embed_tokens.weight"], hidden.double(), spec.head_dim
     e = norm(embed[torch.tensor(tokens)], w["mtp.pre_fc_norm_embedding.weight"])
@@ -55,21 +59,19 @@ def naive(spec: TinySpec, tokens: list[int], hidden: Tensor, first: int) -> Tens
     q, k = norm(q, layer["self_attn.q_norm.weight"]), norm(k, layer["self_attn.k_norm.weight"])
     out = torch.zeros(count, spec.heads, dim, dtype=torch.float64)
 
-    def turn(row: Tensor, position: int) -> Tensor:
-        row = row.clone()
-        for j in range(rotary // 2):
-            angle = torch.tensor(position * 10000.0 ** (-2 * j / rotary), dtype=torch.float64)
-            a, b = row[j].clone(), row[j + rotary // 2].clone()
-            row[j] = a * angle.cos() - b * angle.sin()
-            row[j + rotary // 2] = b * angle.cos() + a * angle.sin()
-        return row
+    def turn(x: Tensor) -> Tensor:
+        half = rotary // 2
+        position = torch.arange(first, first + count, dtype=torch.float64)[:, None, None]
+        angle = position * 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+        pair = torch.complex(x[..., :half], x[..., half:rotary]) * torch.exp(1j * angle)
+        return torch.cat((pair.real, pair.imag, x[..., rotary:]), -1)
 
-    keys = [[turn(k[s, n], first + s) for s in range(count)] for n in range(spec.kv_heads)]
+    q, k = turn(q), turn(k)
     for t in range(count):
         for n in range(spec.heads):
             m = n * spec.kv_heads // spec.heads
-            scores = torch.stack([turn(q[t, n], first + t) @ key for key in keys[m][: t + 1]])
-            out[t, n] = torch.softmax(scores * dim**-0.5, 0) @ v[: t + 1, m]
+            weights = torch.softmax(k[: t + 1, m] @ q[t, n] * dim**-0.5, 0)
+            out[t, n] = weights @ v[: t + 1, m]
     mixed = (out * gate.sigmoid()).flatten(1)
     x = x + mixed @ layer["self_attn.o_proj.weight"].T
     y = norm(x, layer["post_attention_layernorm.weight"])
@@ -78,7 +80,7 @@ def naive(spec: TinySpec, tokens: list[int], hidden: Tensor, first: int) -> Tens
 
 
 def commit(driver: Driver, request: int, first: int, hidden: Tensor, span: bool) -> Tensor:
-    """Run the head over tokens first .. first + n - 1 of TOKENS as a span, or as one rectangle row."""
+    """Run the head over TOKENS[first : first + n] as a span, or as one rectangle row."""
     count = len(hidden)
     row = [(request, first, count)]
     attn = driver.attention([] if span else row, count, row if span else [], first_key=1)

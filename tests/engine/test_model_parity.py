@@ -1,17 +1,21 @@
-"""Logits of random small models equal those of transformers in float32, however they are computed."""
+"""Logits of random small models equal those of transformers, however they are computed."""
 
 from __future__ import annotations
 
 import random
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from mtpcore.models import LoadedModel, load_model
 from tiny import TinySpec, write_tiny
 from tiny_driver import Driver
 from tiny_oracle import oracle_logits, oracle_model
 from torch import Tensor
+
+from mtpcore.models import LoadedModel, load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 BOUND = 1e-4
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}

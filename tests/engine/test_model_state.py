@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from mtpcore.models import LoadedModel, load_model
-from mtpcore.state import ConvSSMState, SSMExecutor
 from tiny import TinySpec, write_tiny
 from tiny_driver import Driver
+
+from mtpcore.models import LoadedModel, load_model
+from mtpcore.state import ConvSSMState, SSMExecutor
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TOKENS = [(7 * i * i + 3 * i) % 97 for i in range(90)]
 

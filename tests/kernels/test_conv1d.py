@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from mtpcore.kernels.conv1d import ConvRows, prefill, step
 from torch import Tensor
+
+from mtpcore.kernels.conv1d import ConvRows, prefill, step
 
 
 def naive(raw: Tensor, weight: Tensor) -> Tensor:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mtpcore.kernels.gated_delta import StepRows, prefill, qk_l2norm, step
 from torch import Tensor
+
+from mtpcore.kernels.gated_delta import StepRows, prefill, qk_l2norm, step
 
 HEADS = [(2, 2), (2, 4), (1, 3)]
 

@@ -6,8 +6,9 @@ import random
 
 import pytest
 import torch
-from mtpcore.kernels.attention import RectangleIndex, rectangle, span
 from torch import Tensor
+
+from mtpcore.kernels.attention import RectangleIndex, rectangle, span
 
 PAGE = 4
 

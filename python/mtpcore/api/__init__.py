@@ -1,5 +1,6 @@
 """The public Python interface."""
 
+from .bundled import bundled_model_dir
 from .llm import LLM
 from .params import SamplingParams
 from .results import CompletionOutput, Logprob, RequestMetrics, RequestOutput, StreamDelta
@@ -12,4 +13,5 @@ __all__ = [
     "RequestOutput",
     "SamplingParams",
     "StreamDelta",
+    "bundled_model_dir",
 ]

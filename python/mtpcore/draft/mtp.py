@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..layers.attention import AttnRun, GatedAttention
+from ..layers.linear import linear
 
 if TYPE_CHECKING:
     from ..layers.mlp import MLP
@@ -24,7 +25,7 @@ class MtpHead:
     """From the token at position p and the hidden row of p - 1 to a row that predicts p + 1.
 
     y = norm(layer(fc([norm_e(embed x) | norm_h(h)]))), with the target's embedding, head and rope.
-    `fc` is [H, 2 H]; the keys and values lie in `kv_slot` of the pages, at the slot of p.
+    `fc` is [2 H, H]; the keys and values lie in `kv_slot` of the pages, at the slot of p.
     """
 
     embedding: Tensor
@@ -45,7 +46,7 @@ class MtpHead:
         logits are the target's of it."""
         run = AttnRun.begin(attn, kv, self.rope)
         token = self.embedding_norm(F.embedding(ids, self.embedding))
-        x = F.linear(torch.cat((token, self.hidden_norm(hidden)), -1), self.fc)
+        x = linear(torch.cat((token, self.hidden_norm(hidden)), -1), self.fc)
         x = x + self.mixer(self.input_norm(x), run, self.kv_slot)
         x = x + self.mlp(self.post_norm(x))
         return self.norm(x)

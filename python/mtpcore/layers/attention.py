@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from ..kernels import attention
+from .linear import linear, pack
 from .norm import RMSNorm
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class AttnRun:
 class GatedAttention:
     """out(attend(rope(norm q), rope(norm k), v) * sigmoid(gate)).
 
-    `inputs` [(2 Hq + 2 Hkv) d, H] holds the rows q | k | v | gate; `qk_norm` a scale per head.
+    `inputs` [H, (2 Hq + 2 Hkv) d] holds the columns q | k | v | gate; `qk_norm` a scale per head.
     """
 
     inputs: Tensor
@@ -87,20 +87,20 @@ class GatedAttention:
         """`q` [2 Hq d, H] is per head: d query rows, then d gate rows. Norms stand for 1 + w."""
         query, gate = q.view(-1, 2, head_dim, q.shape[-1]).unbind(1)
         heads, kv_heads = query.shape[0], k.shape[0] // head_dim
-        inputs = torch.cat((query.flatten(0, 1), k, v, gate.flatten(0, 1)))
+        inputs = pack(query.flatten(0, 1), k, v, gate.flatten(0, 1))
         scale = torch.cat((q_norm.expand(heads, -1), k_norm.expand(kv_heads, -1)))
         return GatedAttention(
-            inputs, out, RMSNorm.zero_centred(scale, eps), heads, kv_heads, head_dim
+            inputs, pack(out), RMSNorm.zero_centred(scale, eps), heads, kv_heads, head_dim
         )
 
     def __call__(self, x: Tensor, run: AttnRun, kv_slot: int) -> Tensor:
         """x: [M, H]. Returns [M, H]; stores this layer's keys and values first."""
         wide, dim = self.num_heads * self.head_dim, self.head_dim
         narrow = self.num_kv_heads * dim
-        qk, v, gate = F.linear(x, self.inputs).split((wide + narrow, narrow, wide), -1)
+        qk, v, gate = linear(x, self.inputs).split((wide + narrow, narrow, wide), -1)
         qk = run.rotation(self.qk_norm(qk.unflatten(-1, (-1, dim))))
         run.kv.store(
             kv_slot, run.forward.slot_mapping, qk[:, self.num_heads :], v.unflatten(-1, (-1, dim))
         )
         mixed = run.attend(kv_slot, qk[:, : self.num_heads], dim**-0.5)
-        return F.linear(mixed * gate.sigmoid(), self.out)
+        return linear(mixed * gate.sigmoid(), self.out)

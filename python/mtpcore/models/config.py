@@ -168,22 +168,20 @@ def _multiple(fields: Fields, key: str, value: int, other: str, unit: int) -> No
 
 def _layer_types(fields: Fields) -> tuple[str, ...]:
     count = fields.integer("num_hidden_layers")
-    listed = fields.get("layer_types")
-    if listed is None:
+    kinds = fields.get("layer_types")
+    if kinds is None:
         interval = fields.integer("full_attention_interval", 4)
-        return tuple(LAYER_KINDS[(i + 1) % interval == 0] for i in range(count))
-    if not isinstance(listed, list) or len(listed) != count:
+        kinds = [LAYER_KINDS[(i + 1) % interval == 0] for i in range(count)]
+    if not isinstance(kinds, list) or len(kinds) != count:
         raise fields.error("layer_types", f"is not a list of num_hidden_layers = {count} entries")
-    for kind in listed:
+    for kind in kinds:
         if kind not in LAYER_KINDS:
-            raise fields.error(
-                "layer_types", f"holds {kind!r}; supported are {', '.join(LAYER_KINDS)}"
-            )
-    if "full_attention" not in listed or "linear_attention" not in listed:
-        raise fields.error(
-            "layer_types", "needs at least one layer of each of " + ", ".join(LAYER_KINDS)
-        )
-    return tuple(listed)
+            supported = ", ".join(LAYER_KINDS)
+            raise fields.error("layer_types", f"holds {kind!r}; supported are {supported}")
+    for kind in LAYER_KINDS:
+        if kind not in kinds:
+            raise fields.error("layer_types", f"has no {kind} layer; a hybrid model has both kinds")
+    return tuple(kinds)
 
 
 def _dtype(outer: Fields, inner: Fields) -> str:

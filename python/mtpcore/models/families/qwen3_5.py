@@ -11,6 +11,7 @@ from torch import Tensor
 from ...draft.mtp import MtpHead
 from ...layers.attention import GatedAttention
 from ...layers.gdn import GatedDeltaNet
+from ...layers.linear import pack
 from ...layers.mlp import MLP
 from ...layers.norm import RMSNorm
 from ...layers.rope import Rope
@@ -79,7 +80,7 @@ def build_mtp(config: ModelConfig, take: Take, target: CausalLM) -> MtpHead:
         embedding=target.embedding,
         embedding_norm=RMSNorm.zero_centred(take("mtp.pre_fc_norm_embedding.weight"), eps),
         hidden_norm=RMSNorm.zero_centred(take("mtp.pre_fc_norm_hidden.weight"), eps),
-        fc=take("mtp.fc.weight"),
+        fc=pack(take("mtp.fc.weight")),
         input_norm=layer.input_norm,
         mixer=layer.mixer,
         post_norm=layer.post_norm,
