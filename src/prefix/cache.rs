@@ -80,6 +80,7 @@ impl PrefixCache {
 
     /// Locks what the probe found: shares its pages and pins its checkpoint.
     pub fn admit(&mut self, pool: &mut PagePool, probe: Probe) -> Hit {
+        self.tree.reserve(pool.num_total());
         let Probe {
             salt,
             node: found,

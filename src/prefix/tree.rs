@@ -16,6 +16,9 @@ pub(super) type NodeId = u32;
 /// No node.
 pub(super) const NONE: NodeId = NodeId::MAX;
 
+/// Nodes for which room is made beforehand at most.
+const MAX_RESERVED: usize = 1 << 18;
+
 /// The key of a root: two requests share a path only if both parts agree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct RootKey {
@@ -99,6 +102,18 @@ impl Tree {
     #[cfg(test)]
     pub(super) fn collide_all(&mut self) {
         self.hash_mask = 0;
+    }
+
+    /// Makes room for so many pages, once, so that no table of usual size grows in a
+    /// step.
+    pub(super) fn reserve(&mut self, num_pages: usize) {
+        if self.nodes.capacity() == 0 {
+            let num_pages = num_pages.min(MAX_RESERVED);
+            self.nodes.reserve(num_pages + 1);
+            self.tokens
+                .reserve((num_pages + 1) * self.page_size as usize);
+            self.by_hash.reserve(num_pages);
+        }
     }
 
     pub(super) fn node(&self, id: NodeId) -> &Node {

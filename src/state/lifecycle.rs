@@ -6,7 +6,8 @@
 
 use thiserror::Error;
 
-use super::history::{Cursor, CursorError, CursorRules, ExportSource};
+use super::history::{Cursor, CursorRules, ExportSource};
+use super::mode::CursorError;
 use super::table::StateRef;
 use crate::ids::{CheckpointId, StateIdx};
 use crate::prefix::{CheckpointRef, PinnedCheckpoint};

@@ -9,6 +9,7 @@
 
 mod history;
 mod lifecycle;
+mod mode;
 mod table;
 mod vectors;
 
@@ -17,13 +18,11 @@ mod history_tests;
 #[cfg(test)]
 mod lifecycle_tests;
 
-pub use history::{
-    Begin, Cursor, CursorError, CursorRules, ExportSource, MAX_VERIFY_WIDTH, StateMode,
-    boundary_rows,
-};
+pub use history::{Begin, Cursor, CursorRules, ExportSource, boundary_rows};
 pub use lifecycle::{
     CommitError, Empty, Export, LaunchError, Live, Outcome, RowState, StateCopy, StateRow,
     Verifying,
 };
+pub use mode::{CursorError, MAX_VERIFY_WIDTH, StateMode};
 pub use table::{StateIntegrityError, StateRef, StateTable};
 pub use vectors::state_vectors;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::history::{Begin, Cursor, CursorRules, ExportSource, StateMode};
+use super::history::{Begin, Cursor, CursorRules, ExportSource};
+use super::mode::StateMode;
 use crate::window::window_vectors;
 
 /// Mode, T, L.

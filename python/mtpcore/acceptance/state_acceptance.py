@@ -14,7 +14,7 @@ class CheckpointTarget(Protocol):
 
     def export(self, state_idx: Tensor, index: Tensor, checkpoint: Tensor) -> None: ...
 
-    def set_hidden(self, checkpoint: Tensor, hidden: Tensor) -> None: ...
+    def set_hidden(self, checkpoint: Tensor, rows: Tensor) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,7 @@ class StateAcceptance:
         self._set_hidden(checkpoint, hidden[source])
         return fired
 
-    def _export_ends(
-        self, batch: StateCommitBatch, hidden: Tensor, last_hidden: Tensor
-    ) -> Tensor:
+    def _export_ends(self, batch: StateCommitBatch, hidden: Tensor, last_hidden: Tensor) -> Tensor:
         fired = batch.ended & batch.valid & (batch.end_checkpoint > 0)
         checkpoint = torch.where(fired, batch.end_checkpoint, 0)
         row = torch.arange(checkpoint.shape[0], device=checkpoint.device)
@@ -120,9 +118,7 @@ class StateAcceptance:
         index = torch.where(row < batch.num_decode, consumed - 1, 0).clamp(min=0)
         self._export_states(batch.state_idx, index, checkpoint)
         last_row = (batch.hidden_base + consumed - 1).clamp(min=0, max=hidden.shape[0] - 1)
-        rows = torch.where(
-            (consumed > 0)[:, None], hidden[last_row], last_hidden[batch.req_idx]
-        )
+        rows = torch.where((consumed > 0)[:, None], hidden[last_row], last_hidden[batch.req_idx])
         self._set_hidden(checkpoint, rows)
         return fired
 

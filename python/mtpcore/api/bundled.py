@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..config.facts import BUNDLED
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def bundled_model_dir() -> Path:

@@ -6,7 +6,7 @@ import hashlib
 import numbers
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from .params import SamplingParams
 if TYPE_CHECKING:
     from ..engine.engine import Engine
 
-Prompt = Union[str, Mapping[str, Any]]
+Prompt = str | Mapping[str, Any]
 _INT32 = 2**31
 
 
@@ -44,7 +44,7 @@ def as_params(
     """One SamplingParams a prompt."""
     if isinstance(params, SamplingParams):
         return [params] * num_prompts
-    given = list(params) if isinstance(params, Sequence) else [params]
+    given: list[SamplingParams] = list(params) if isinstance(params, Sequence) else []
     if not all(isinstance(one, SamplingParams) for one in given):
         raise OptionError("sampling_params", "give one SamplingParams or a list of them")
     if len(given) != num_prompts:

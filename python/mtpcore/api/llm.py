@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from ..config.options import EngineOptions
@@ -26,6 +23,10 @@ from .results import RequestOutput, StreamDelta
 from .stream import RequestStream
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
     from ..engine.requests import RequestRecord
 
 logger = logging.getLogger("mtpcore")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import numbers
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..config.errors import OptionError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..models.generation import GenerationDefaults
 
 # Parameters that no code reads yet, with the one value that asks for nothing.

@@ -106,7 +106,8 @@ def drafts_kept_from_last_request(engine: Any) -> None:
     def patched(original: Any, host: Any, rows: Any, accepted: Any, hidden: Any) -> None:
         original(host, rows, accepted, hidden)
         started = rows.req_idx[rows.num_decode :]
-        buffers.dev_drafts[started] = kept[started]
+        stale = kept[started]
+        buffers.dev_drafts[started] = torch.where(stale >= 0, stale, buffers.dev_drafts[started])
         running = rows.req_idx[: rows.num_decode]
         kept[running] = buffers.dev_drafts[running]
 

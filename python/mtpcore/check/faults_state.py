@@ -104,12 +104,17 @@ def turn_checkpoint_one_token_early(engine: Any) -> None:
     state.export = patched
 
 
+def neighbour(checkpoint: Any) -> Any:
+    """Another checkpoint row, never the null one."""
+    return torch.where(checkpoint > 1, checkpoint - 1, checkpoint + 1)
+
+
 def restored_from_wrong_row(engine: Any) -> None:
     state = engine.worker.pools.state
     restore = state.restore
 
     def patched(state_idx: Any, checkpoint: Any) -> None:
-        restore(state_idx, torch.where(checkpoint > 1, checkpoint - 1, checkpoint + 1))
+        restore(state_idx, neighbour(checkpoint))
 
     state.restore = patched
 
@@ -126,7 +131,9 @@ def conv_not_restored(engine: Any) -> None:
 
 
 def checkpoint_hidden_stale(engine: Any) -> None:
-    engine.worker.pools.state.set_hidden = lambda checkpoint, rows: None
+    state = engine.worker.pools.state
+    hidden = state.get_hidden
+    state.get_hidden = lambda checkpoint: hidden(neighbour(checkpoint))
 
 
 def partial_page_not_copied(engine: Any) -> None:

@@ -96,7 +96,7 @@ PLANTS = {
         ),
         Plant(
             "checkpoint-hidden-stale",
-            "a checkpoint's hidden row is never written",
+            "a hit samples from the hidden row of another checkpoint",
             state.checkpoint_hidden_stale,
             {"prefix": "hit", "batch": 1},
         ),

@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mtpcore.check.driver import Session
-
 from mtpcore.check.cases import AXES, Case, CaseResult, choices, engine_options, name_of
 from mtpcore.check.compare import Difference
+from mtpcore.check.driver import Session
 from mtpcore.check.plants import PLANTS, Plant
 from mtpcore.check.prompts import Corpus
 from mtpcore.check.report import report

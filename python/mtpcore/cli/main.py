@@ -6,6 +6,7 @@ import os
 import sys
 
 import click
+
 from mtpcore.cli.bench import bench
 from mtpcore.cli.check import check
 from mtpcore.cli.doctor import doctor

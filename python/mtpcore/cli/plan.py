@@ -28,13 +28,17 @@ def plan(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Sizes every pool for MODEL (a directory with config.json) within a memory budget."""
-    engine = given(options)
-    if "memory_budget" in engine:
-        raise click.UsageError("--memory-budget: plan takes the budget as --memory; leave it out")
-    from mtpcore.config.plan import memory_report
+    """Sizes every pool for MODEL (a directory with config.json) within a memory budget.
 
-    found = memory_report(model, memory, tokens_per_request, engine)
+    It plans for an accelerator, so dtype "auto" is the checkpoint's own; give --dtype float32 for
+    what the engine takes on a CPU. Without --max-num-seqs as many requests run as fit.
+    """
+    engine = given(options)
+    for name in ("memory_budget", "gpu_memory_utilization"):
+        if name in engine:
+            flag = name.replace("_", "-")
+            raise click.UsageError(f"--{flag}: plan takes the budget as --memory; leave it out")
+    found = report(model, memory, tokens_per_request, engine)
     if as_json:
         print_json(found)
         return
@@ -45,5 +49,62 @@ def plan(
     say(table(("pool", "each", "count", "bytes"), rows))
     say()
     total = sum(pool["bytes"] for pool in found["pools"])
-    say(f"{size(total)} of {size(found['budget_bytes'])}; limit: {found['limiting_pool']}")
-    say(f"{found['max_requests']} requests at once")
+    say(f"{size(total)} of {size(found['budget_bytes'])}, {found['dtype']}")
+    say(
+        f"{found['max_requests']} requests of {found['tokens_per_request']} tokens at once; "
+        f"{found['limiting_pool']} is the limit"
+    )
+
+
+def report(
+    model: str | None, memory: str, tokens_per_request: int | None, engine: dict[str, Any]
+) -> dict[str, Any]:
+    """The JSON fields. ValueError names the option or the file."""
+    import torch
+
+    from mtpcore.config.facts import model_directory, read_facts
+    from mtpcore.config.memory import plan_memory
+    from mtpcore.config.options import EngineOptions, parse_bytes
+    from mtpcore.config.refused import check_refused
+    from mtpcore.config.resolve import (
+        DTYPES,
+        check_integers,
+        resolve_drafter,
+        resolve_dtype,
+        resolve_interval,
+    )
+
+    budget = parse_bytes("memory", memory)
+    options = EngineOptions.of(model=model, **engine)
+    check_refused(options)
+    check_integers(options)
+    facts = read_facts(model_directory(model), needs_weights=False)
+    notes: list[str] = []
+    mtp_mode, mtp_step = resolve_drafter(options, facts.has_mtp, notes)
+    place = torch.device("cpu" if options.device == "cpu" else "cuda")
+    dtype = resolve_dtype(options, facts.config.dtype, place, notes)
+    context = options.max_model_len or facts.config.max_position_embeddings
+    settings = {
+        "budget_bytes": budget,
+        "page_size": options.page_size,
+        "max_num_seqs": engine.get("max_num_seqs", 0),
+        "max_num_batched_tokens": options.max_num_batched_tokens,
+        "max_model_len": context,
+        "mtp_step": mtp_step,
+        "overlap_depth": options.overlap_depth,
+        "enable_prefix_caching": options.enable_prefix_caching,
+        "checkpoint_interval": resolve_interval(options),
+        "state_mode": options.ssm_state_mode,
+        "tokens_per_request": tokens_per_request or context,
+    }
+    shape = facts.memory_shape(dtype, DTYPES[options.ssm_state_dtype], mtp_mode == "mtp")
+    fit = plan_memory(shape, settings)
+    return {
+        "budget_bytes": budget,
+        "pools": fit["pools"],
+        "limiting_pool": fit["limiting_pool"],
+        "max_requests": fit["max_requests"],
+        "tokens_per_request": settings["tokens_per_request"],
+        "dtype": str(dtype).removeprefix("torch."),
+        "sizes": fit["sizes"],
+    }

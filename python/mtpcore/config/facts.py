@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from ..models.config import ModelConfig, read_config
 from ..models.names import sort_names
 from ..models.shards import INDEX, SINGLE, Shards
 from .errors import OptionError
+
+if TYPE_CHECKING:
+    import torch
 
 BUNDLED = Path(__file__).resolve().parent.parent / "bundled"
 

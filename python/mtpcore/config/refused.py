@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import OptionError
-from .options import EngineOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .options import EngineOptions
 
 _RUNNING_DRAFTERS = ("auto", "none", "mtp")
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 
 from .errors import OptionError
-from .options import EngineOptions
+
+if TYPE_CHECKING:
+    from .options import EngineOptions
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 DEFAULT_MTP_STEP = 3
@@ -54,9 +58,7 @@ def resolve_dtype(
     return DTYPES[declared]
 
 
-def resolve_drafter(
-    options: EngineOptions, has_mtp: bool, notes: list[str]
-) -> tuple[str, int]:
+def resolve_drafter(options: EngineOptions, has_mtp: bool, notes: list[str]) -> tuple[str, int]:
     """(mtp_mode, mtp_step) with "auto" decided."""
     step = options.mtp_step
     if step is not None and not 0 <= step <= MAX_MTP_STEP:

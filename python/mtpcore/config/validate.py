@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from ..worker.allocate import WorkerConfig
 from .errors import OptionError
 from .facts import ModelFacts, model_directory, read_facts
 from .memory import budget_of, plan_memory
-from .options import EngineOptions
 from .refused import check_refused
 from .resolve import (
     DTYPES,
@@ -22,6 +18,13 @@ from .resolve import (
     resolve_dtype,
     resolve_interval,
 )
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
+
+    from .options import EngineOptions
 
 
 @dataclass(frozen=True)

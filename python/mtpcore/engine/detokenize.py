@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from .tokenizer import TextTokenizer
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .tokenizer import TextTokenizer
 
 
 class OutputText:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..worker.expand import ROW_DECODE
+from ..worker.expand_prefill import ROW_DECODE
 from ..worker.fields import FieldTable, HostFields, Staging, table_size
+from ..worker.worker import StepResult
 
 if TYPE_CHECKING:
     from .._core import OutputBatch, Scheduler
-    from ..worker.worker import StepResult, Worker
+    from ..worker.worker import Worker
 
 Transform = Callable[[HostFields], None]
 
@@ -125,8 +126,6 @@ class StepLoop:
 
     def _failed(self, plan: HostFields, num_rows: int) -> StepResult:
         """A result in which every row failed; nothing of it is published."""
-        from ..worker.worker import StepResult
-
         fields = HostFields(
             self._result_fields, np.zeros(table_size(self._result_fields), dtype=np.int32)
         )

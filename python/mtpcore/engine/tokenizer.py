@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 
 from ..config.errors import OptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TOKENIZER_FILE = "tokenizer.json"
 

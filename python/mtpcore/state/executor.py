@@ -57,14 +57,19 @@ class SSMRun:
     rows: gated_delta.StepRows | None
     windows: conv1d.ConvRows | None
 
+    def _rectangle(self, x: Tensor) -> Tensor:
+        """The decode rows of x [M, ...] as [D, W, ...]."""
+        size = (self.forward.num_decode, self.forward.width)
+        decode = x[: size[0] * size[1]] if self.forward.prefill else x
+        return decode.unflatten(0, size)
+
     def conv(self, slot: int, x: Tensor, weight: Tensor) -> Tensor:
         """Convolution and silu of raw inputs x [M, C] in layer slot `slot`; weight [K, C]."""
-        pool, saved = self.state.conv[slot], self.state.ckpt_conv[slot]
+        pool = self.state.conv[slot]
         forward, outs = self.forward, []
-        rectangle = forward.num_decode * forward.width
         if self.windows is not None:
-            part = x[:rectangle].view(forward.num_decode, forward.width, -1)
-            outs.append(conv1d.step(part, weight, pool, self.windows).flatten(0, 1))
+            out = conv1d.step(self._rectangle(x), weight, pool, self.windows)
+            outs.append(out.flatten(0, 1))
         kept = self.state.kept
         for span in forward.prefill:
             if not span.length:
@@ -72,7 +77,7 @@ class SSMRun:
             window = pool[span.state_idx, :kept]
             out, padded = conv1d.prefill(x[span.offset : span.offset + span.length], weight, window)
             for count, row in span.exports:
-                saved[row].copy_(padded[count : count + kept])
+                self.state.ckpt_conv[slot, row].copy_(padded[count : count + kept])
             window.copy_(padded[span.length :])
             outs.append(out)
         return outs[0] if len(outs) == 1 else torch.cat(outs)
@@ -82,12 +87,10 @@ class SSMRun:
 
         qk: [M, 2, Hk, dk], v: [M, Hv, dv], g, beta: [M, Hv]. Returns [M, Hv, dv].
         """
-        pool, saved = self.state.ssm[slot], self.state.ckpt_ssm[slot]
+        pool = self.state.ssm[slot]
         forward, outs = self.forward, []
-        rectangle = forward.num_decode * forward.width
         if self.rows is not None:
-            size = (forward.num_decode, forward.width)
-            rows = [x[:rectangle].unflatten(0, size) for x in (qk, v, g, beta)]
+            rows = [self._rectangle(x) for x in (qk, v, g, beta)]
             out = gated_delta.step(rows[0], rows[1], rows[2], rows[3], pool, self.rows)
             outs.append(out.flatten(0, 1))
         for span in forward.prefill:
@@ -100,7 +103,7 @@ class SSMRun:
                 part[0], part[1], part[2], part[3], live.float(), cuts
             )
             for (_, row), exported in zip(span.exports, states, strict=False):
-                saved[row].copy_(exported)
+                self.state.ckpt_ssm[slot, row].copy_(exported)
             live.copy_(states[-1])
             outs.append(out)
         return outs[0] if len(outs) == 1 else torch.cat(outs)

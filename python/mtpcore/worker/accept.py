@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -23,7 +24,9 @@ from .buffers import (
     TOP_P,
     RequestBuffers,
 )
-from .expand import StepRows
+
+if TYPE_CHECKING:
+    from .expand import StepRows
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,7 @@ def _by_rows(rows: StepRows, flat: Tensor) -> Tensor:
     return torch.cat((rectangle, tail))
 
 
-def accept(
-    rows: StepRows, logits: Tensor, buffers: RequestBuffers, flags: SampleFlags
-) -> Accepted:
+def accept(rows: StepRows, logits: Tensor, buffers: RequestBuffers, flags: SampleFlags) -> Accepted:
     """Sample every row, match the drafts and clamp at stops and limits.
 
     Args:

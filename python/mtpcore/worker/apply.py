@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from .host_rows import HostRows
 
 
-def apply_pages(
-    host: HostFields, plan: DeviceFields, buffers: RequestBuffers, kv: PagedKV
-) -> None:
+def apply_pages(host: HostFields, plan: DeviceFields, buffers: RequestBuffers, kv: PagedKV) -> None:
     """Write new page-table entries, then copy the partly filled pages of prefix hits."""
     num_updates = host.scalar("num_page_updates")
     if num_updates:
@@ -61,9 +59,7 @@ def apply_starts(
     sampling = ("start_seed_lo", "start_seed_hi", "start_sample_index", "start_top_k")
     buffers.sampling[req] = torch.stack([plan.ints(name, count) for name in sampling], dim=1)
     floats = ("start_temperature", "start_top_p")
-    buffers.sampling_floats[req] = torch.stack(
-        [plan.floats(name, count) for name in floats], dim=1
-    )
+    buffers.sampling_floats[req] = torch.stack([plan.floats(name, count) for name in floats], dim=1)
     _apply_stop_ids(host, plan, buffers, host_rows, count)
     buffers.dev_drafts[req] = NO_DRAFT
     buffers.dev_last_hidden[req] = 0

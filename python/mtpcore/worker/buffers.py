@@ -64,9 +64,7 @@ class RequestBuffers:
         self.sampling = torch.zeros(rows, 4, dtype=torch.int64, device=device)
         self.sampling_floats = torch.zeros(rows, 2, dtype=torch.float32, device=device)
         self.stop_ids = torch.full((rows, MAX_STOP_IDS), -1, dtype=torch.int64, device=device)
-        self.stop_bitmap = torch.zeros(
-            rows, sizes.bitmap_words, dtype=torch.int32, device=device
-        )
+        self.stop_bitmap = torch.zeros(rows, sizes.bitmap_words, dtype=torch.int32, device=device)
         self.dev_drafts = torch.full(
             (rows, max(sizes.mtp_step, 1)), NO_DRAFT, dtype=torch.int64, device=device
         )

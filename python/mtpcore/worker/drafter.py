@@ -16,13 +16,16 @@ from torch import Tensor
 
 from ..acceptance.sample import SamplingRows, sample_rows
 from ..state.forward import AttnForward, AttnSpan
-from .expand import PrefillRow, StepRows, attn_span, slots_of
+from .expand import slots_of
+from .expand_prefill import attn_span
 
 if TYPE_CHECKING:
     from ..draft.mtp import MtpHead
     from ..layers.paged_kv import PagedKV
     from ..models.causal_lm import CausalLM
     from .buffers import RequestBuffers
+    from .expand import StepRows
+    from .expand_prefill import PrefillRow
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,7 @@ class MtpDrafter:
             ids = torch.cat((ids, step.sampled[row.row, :1]))
         return ids, hidden
 
-    def _last_outputs(
-        self, step: DraftInput, out: Tensor, ends: tuple[int | None, ...]
-    ) -> Tensor:
+    def _last_outputs(self, step: DraftInput, out: Tensor, ends: tuple[int | None, ...]) -> Tensor:
         """The head's output at each row's last known token: [n, H]."""
         rows = step.rows
         parts = []

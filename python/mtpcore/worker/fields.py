@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
+
+if TYPE_CHECKING:
+    import numpy as np
 
 FieldTable = Sequence[tuple[str, int, int]]
 
@@ -36,9 +39,7 @@ class DeviceFields:
 
     def __init__(self, fields: FieldTable, device: torch.device) -> None:
         self.tensor = torch.zeros(table_size(fields), dtype=torch.int32, device=device)
-        self._views = {
-            name: self.tensor[offset : offset + size] for name, offset, size in fields
-        }
+        self._views = {name: self.tensor[offset : offset + size] for name, offset, size in fields}
         self._floats = {name: view.view(torch.float32) for name, view in self._views.items()}
 
     def __getitem__(self, name: str) -> Tensor:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .expand import StepRows
-
 if TYPE_CHECKING:
     from ..layers.paged_kv import PagedKV
     from ..models.causal_lm import CausalLM
     from ..state.conv_ssm_state import ConvSSMState
     from ..state.executor import SSMExecutor
+    from .expand import StepRows
 
 
 def forward_target(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..acceptance.process import PARTIAL_SORT_LIMIT
-from .fields import HostFields
+
+if TYPE_CHECKING:
+    from .fields import HostFields
 
 
 class HostRows:

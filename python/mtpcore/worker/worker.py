@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from ..acceptance.logprobs import LogprobRegion
 from ..acceptance.state_acceptance import (
     ArmedBoundaries,
     Fired,
@@ -26,6 +25,7 @@ from .forward import forward_target, sampling_hidden
 from .host_rows import HostRows
 
 if TYPE_CHECKING:
+    from ..acceptance.logprobs import LogprobRegion
     from ..models.loader import LoadedModel
     from .allocate import WorkerConfig
 

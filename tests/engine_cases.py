@@ -1,0 +1,91 @@
+"""Helpers of the engine tests: small engines, random prompts, and drafts that are known."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mtpcore import LLM, SamplingParams
+from mtpcore.worker.buffers import OUTPUT_LEN, SEED_LO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mtpcore.api import RequestOutput
+
+torch.set_num_threads(1)
+VOCAB = 97
+
+
+def prompt(length: int, seed: int = 0, vocab: int = VOCAB) -> dict[str, list[int]]:
+    """A random token-id prompt."""
+    generator = random.Random(f"{length}:{seed}")
+    return {"prompt_token_ids": [generator.randrange(vocab) for _ in range(length)]}
+
+
+def token_ids(outputs: list[RequestOutput]) -> list[list[int]]:
+    """Output tokens of each result."""
+    return [output.outputs[0].token_ids for output in outputs]
+
+
+@contextmanager
+def engine(model: Path | None, **options: Any) -> Iterator[LLM]:
+    """A small engine; at the end nothing may be in use and every invariant holds."""
+    settings = {"memory_budget": "160MiB", "max_model_len": 512, "max_num_seqs": 4, **options}
+    with LLM(model, **settings) as llm:
+        yield llm
+        assert_idle(llm)
+
+
+def assert_idle(llm: LLM) -> None:
+    """Every pool holds free and cached entries only."""
+    llm.engine.core.check_integrity()
+    assert llm.engine.core.num_unfinished() == 0
+    for pool in llm.engine.core.pools():
+        assert pool["used"] == 0, pool
+        assert pool["free"] + pool["cached"] == pool["total"], pool
+
+
+def greedy(max_tokens: int = 16, **changes: Any) -> SamplingParams:
+    """Greedy sampling without end-of-sequence tokens."""
+    given = {"temperature": 0.0, "max_tokens": max_tokens, "ignore_eos": True, **changes}
+    return SamplingParams(**given)
+
+
+def sampled(seed: int, max_tokens: int = 16, **changes: Any) -> SamplingParams:
+    """Seeded sampling without end-of-sequence tokens."""
+    return greedy(max_tokens, **{"temperature": 1.0, "seed": seed, **changes})
+
+
+class ScriptedDrafts:
+    """Replaces the drafter by one that knows the right tokens and errs on purpose.
+
+    With random weights an MTP head guesses nothing, so the accepted lengths that matter would
+    never come up.
+
+    Args:
+        expected: output tokens by request seed.
+        accuracy: share of drafts that are right.
+    """
+
+    def __init__(self, llm: LLM, expected: dict[int, list[int]], accuracy: float) -> None:
+        self._worker = llm.engine.worker
+        self._expected = expected
+        self._accuracy = accuracy
+        self._random = random.Random(0)
+        self._worker.run_drafter = self._run  # type: ignore[method-assign]
+
+    def _run(self, host: Any, rows: Any, accepted: Any, hidden: Any) -> None:
+        buffers = self._worker.buffers
+        next_index = (rows.cursors[:, OUTPUT_LEN] + accepted.num_accepted).tolist()
+        for req_idx, index in zip(rows.req_idx.tolist(), next_index, strict=True):
+            known = self._expected[int(buffers.sampling[req_idx, SEED_LO])]
+            for column in range(buffers.dev_drafts.shape[1]):
+                at = index + column
+                right = known[at] if at < len(known) else 0
+                wrong = self._random.random() >= self._accuracy
+                buffers.dev_drafts[req_idx, column] = (right + int(wrong)) % VOCAB
