@@ -139,16 +139,14 @@ def memory_settings(
 ) -> dict[str, Any]:
     """What the core's memory plan needs beside the model's shape."""
     return {
-        "budget_bytes": budget,
+        "memory_budget": budget,
         "page_size": options.page_size,
         "max_num_seqs": options.max_num_seqs,
-        "max_num_batched_tokens": options.max_num_batched_tokens,
         "max_model_len": max_model_len,
         "mtp_step": basics.mtp_step,
         "overlap_depth": options.overlap_depth,
         "enable_prefix_caching": options.enable_prefix_caching,
-        "checkpoint_interval": basics.checkpoint_interval,
-        "state_mode": options.ssm_state_mode,
+        "ssm_state_mode": options.ssm_state_mode,
     }
 
 
