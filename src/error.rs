@@ -21,8 +21,10 @@ impl ConfigError {
 
 /// An array whose length is not that of its field table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the {table} array has {found} int32 words, its field table has {expected}: \
-         allocate it from {table}_fields(config) of the same config")]
+#[error(
+    "the {table} array has {found} int32 words, its field table has {expected}: \
+         allocate it from {table}_fields(config) of the same config"
+)]
 pub struct ArrayError {
     /// `plan` or `result`.
     pub table: &'static str,

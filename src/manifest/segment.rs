@@ -13,11 +13,7 @@ impl Dtype {
     /// The dtype of a validated element size: 4 bytes are float32, 2 are bfloat16.
     #[must_use]
     pub const fn of_bytes(bytes: u64) -> Self {
-        if bytes == 4 {
-            Self::Float32
-        } else {
-            Self::Bfloat16
-        }
+        if bytes == 4 { Self::Float32 } else { Self::Bfloat16 }
     }
 
     /// Bytes of an element.
@@ -55,19 +51,12 @@ pub struct Segment {
 
 impl Segment {
     pub(super) const fn new(name: &'static str, dtype: Dtype, heads: u64, shape: Vec<u64>) -> Self {
-        Self {
-            name,
-            dtype,
-            heads,
-            shape,
-        }
+        Self { name, dtype, heads, shape }
     }
 
     /// Bytes of the whole segment.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.shape.iter().fold(self.dtype.bytes(), |bytes, &size| {
-            bytes.saturating_mul(size)
-        })
+        self.shape.iter().fold(self.dtype.bytes(), |bytes, &size| bytes.saturating_mul(size))
     }
 }

@@ -3,11 +3,7 @@ use crate::memory::{Formulas, MemoryOptions, ModelShape};
 use crate::state::StateMode;
 
 fn identity(model: &str, drafter: &str) -> Identity {
-    Identity {
-        model: model.into(),
-        drafter: drafter.into(),
-        mode: StateMode::Native,
-    }
+    Identity { model: model.into(), drafter: drafter.into(), mode: StateMode::Native }
 }
 
 const SHAPE: ModelShape = ModelShape {
@@ -57,16 +53,8 @@ fn bytes(segments: &[super::Segment]) -> u64 {
 
 #[test]
 fn segments_sum_to_the_formulas() {
-    let without_drafter = ModelShape {
-        num_draft_layers: 0,
-        num_mtp_layers: 0,
-        ..SHAPE
-    };
-    let half_state = ModelShape {
-        state_elt_bytes: 2,
-        model_elt_bytes: 4,
-        ..SHAPE
-    };
+    let without_drafter = ModelShape { num_draft_layers: 0, num_mtp_layers: 0, ..SHAPE };
+    let half_state = ModelShape { state_elt_bytes: 2, model_elt_bytes: 4, ..SHAPE };
     for shape in [SHAPE, without_drafter, half_state] {
         let manifest = Manifest::new(identity("m", ""), &shape, &OPTIONS);
         let formulas = Formulas::new(&shape, &OPTIONS);
@@ -82,24 +70,10 @@ fn absent_parts_have_no_segment() {
         let all = manifest.page.iter().chain(&manifest.checkpoint);
         all.map(|segment| segment.name).collect::<Vec<_>>()
     };
-    let all = [
-        "attention_kv",
-        "mtp_kv",
-        "ssm_state",
-        "conv_state",
-        "draft_window",
-        "last_hidden",
-    ];
+    let all = ["attention_kv", "mtp_kv", "ssm_state", "conv_state", "draft_window", "last_hidden"];
     assert_eq!(names(&SHAPE), all);
-    let plain = ModelShape {
-        num_draft_layers: 0,
-        num_mtp_layers: 0,
-        ..SHAPE
-    };
-    assert_eq!(
-        names(&plain),
-        ["attention_kv", "ssm_state", "conv_state", "last_hidden"]
-    );
+    let plain = ModelShape { num_draft_layers: 0, num_mtp_layers: 0, ..SHAPE };
+    assert_eq!(names(&plain), ["attention_kv", "ssm_state", "conv_state", "last_hidden"]);
 }
 
 #[test]
@@ -107,9 +81,6 @@ fn every_part_of_an_identity_changes_its_bytes() {
     let base = identity("ab", "c").to_bytes();
     assert_ne!(base, identity("a", "bc").to_bytes());
     assert_ne!(base, identity("ab", "").to_bytes());
-    let compact = Identity {
-        mode: StateMode::Compact,
-        ..identity("ab", "c")
-    };
+    let compact = Identity { mode: StateMode::Compact, ..identity("ab", "c") };
     assert_ne!(base, compact.to_bytes());
 }

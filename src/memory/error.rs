@@ -95,10 +95,7 @@ pub enum FitError {
 impl FitError {
     /// An error about one key.
     pub(super) fn setting(key: &'static str, reason: impl Into<String>) -> Self {
-        Self::Setting {
-            key,
-            reason: reason.into(),
-        }
+        Self::Setting { key, reason: reason.into() }
     }
 
     /// Refuses a value outside `low..=high`.
@@ -106,9 +103,6 @@ impl FitError {
         if (low..=high).contains(&value) {
             return Ok(());
         }
-        Err(Self::setting(
-            key,
-            format!("{value} is outside {low}..={high}"),
-        ))
+        Err(Self::setting(key, format!("{value} is outside {low}..={high}")))
     }
 }

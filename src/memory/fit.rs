@@ -23,13 +23,7 @@ pub fn fit(shape: &ModelShape, options: &MemoryOptions) -> Result<MemoryPlan, Fi
     let formulas = Formulas::new(shape, options);
     let sizes = match (options.num_pages, options.memory_budget) {
         (Some(num_pages), budget) => explicit(&formulas, options, num_pages, budget)?,
-        (None, Some(budget)) => Fit {
-            formulas,
-            shape,
-            options,
-            budget,
-        }
-        .sizes()?,
+        (None, Some(budget)) => Fit { formulas, shape, options, budget }.sizes()?,
         (None, None) => {
             return Err(FitError::setting(
                 "memory_budget",
@@ -58,15 +52,12 @@ fn explicit(
     };
     let total = formulas.total(sizes);
     match budget {
-        Some(budget) if total > budget => Err(FitError::Pages {
-            asked: num_pages,
-            budget,
-            missing: total - budget,
-        }),
-        None if total == u64::MAX => Err(FitError::setting(
-            "num_pages",
-            format!("{num_pages} pages exceed 64-bit sizes"),
-        )),
+        Some(budget) if total > budget => {
+            Err(FitError::Pages { asked: num_pages, budget, missing: total - budget })
+        }
+        None if total == u64::MAX => {
+            Err(FitError::setting("num_pages", format!("{num_pages} pages exceed 64-bit sizes")))
+        }
         _ => Ok(sizes),
     }
 }
@@ -83,11 +74,7 @@ impl Fit<'_> {
         let least = self.least()?;
         let free = self.budget - self.formulas.total(least);
         let by_share = self.options.num_checkpoints.is_none() && self.options.enable_prefix_caching;
-        let more = if by_share {
-            self.checkpoints(least, free)
-        } else {
-            0
-        };
+        let more = if by_share { self.checkpoints(least, free) } else { 0 };
         let left = free - more * self.formulas.checkpoint();
         Ok(Sizes {
             num_pages: (least.num_pages + left / self.formulas.page()).min(MAX_PAGES),
@@ -107,11 +94,9 @@ impl Fit<'_> {
             num_checkpoints: one_checkpoint,
         };
         self.check(one, |pool, missing| match pool {
-            "weights" => FitError::Weights {
-                weights: self.shape.weight_bytes,
-                budget: self.budget,
-                missing,
-            },
+            "weights" => {
+                FitError::Weights { weights: self.shape.weight_bytes, budget: self.budget, missing }
+            }
             _ => FitError::OneRequest {
                 pool,
                 budget: self.budget,
@@ -119,10 +104,7 @@ impl Fit<'_> {
                 max_model_len: options.max_model_len,
             },
         })?;
-        let rows = Sizes {
-            num_states: options.max_num_seqs,
-            ..one
-        };
+        let rows = Sizes { num_states: options.max_num_seqs, ..one };
         self.check(rows, |pool, missing| FitError::Rows {
             pool,
             asked: options.max_num_seqs,
@@ -133,10 +115,7 @@ impl Fit<'_> {
         let Some(asked) = options.num_checkpoints else {
             return Ok(rows);
         };
-        let least = Sizes {
-            num_checkpoints: asked,
-            ..rows
-        };
+        let least = Sizes { num_checkpoints: asked, ..rows };
         self.check(least, |_, missing| FitError::Checkpoints {
             asked,
             fits: one_checkpoint
@@ -181,9 +160,8 @@ impl Fit<'_> {
             (CHECKPOINTS_PER_REQUEST * options.max_num_seqs).saturating_sub(least.num_checkpoints);
         let pages = (options.max_num_seqs * options.pages_for(options.request_tokens()))
             .saturating_sub(least.num_pages);
-        let all = wanted
-            .saturating_mul(each)
-            .saturating_add(pages.saturating_mul(self.formulas.page()));
+        let all =
+            wanted.saturating_mul(each).saturating_add(pages.saturating_mul(self.formulas.page()));
         let more = match free.checked_sub(all) {
             Some(surplus) => wanted + share(surplus),
             None => wanted.min(share(free)),

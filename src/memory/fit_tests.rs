@@ -45,21 +45,14 @@ pub(super) const OPTIONS: MemoryOptions = MemoryOptions {
 };
 
 fn with_budget(budget: u64) -> MemoryOptions {
-    MemoryOptions {
-        memory_budget: Some(budget),
-        ..OPTIONS
-    }
+    MemoryOptions { memory_budget: Some(budget), ..OPTIONS }
 }
 
 /// The bytes at which `states` requests' rows, `checkpoints` and the pages of one
 /// request of `max_model_len` tokens just fit.
 fn exact(states: u64, checkpoints: u64) -> u64 {
     let num_pages = OPTIONS.pages_for(OPTIONS.max_model_len);
-    let sizes = Sizes {
-        num_pages,
-        num_states: states,
-        num_checkpoints: checkpoints,
-    };
+    let sizes = Sizes { num_pages, num_states: states, num_checkpoints: checkpoints };
     Formulas::new(&SHAPE, &OPTIONS).total(sizes)
 }
 
@@ -69,10 +62,7 @@ fn pages_of_a_request_cover_the_reserve_up_to_the_context() {
     assert_eq!(OPTIONS.pages_for(5), 1);
     assert_eq!(OPTIONS.pages_for(6), 2);
     assert_eq!(OPTIONS.pages_for(256), 16);
-    let depth_0 = MemoryOptions {
-        overlap_depth: 0,
-        ..OPTIONS
-    };
+    let depth_0 = MemoryOptions { overlap_depth: 0, ..OPTIONS };
     assert_eq!(depth_0.pages_for(9), 1);
     assert_eq!(depth_0.pages_for(10), 2);
 }
@@ -91,16 +81,9 @@ fn a_budget_below_one_request_names_the_pool_and_the_bytes() {
     );
     assert_eq!(
         fit(&SHAPE, &with_budget(999_999)),
-        Err(FitError::Weights {
-            weights: 1_000_000,
-            budget: 999_999,
-            missing: least - 999_999
-        })
+        Err(FitError::Weights { weights: 1_000_000, budget: 999_999, missing: least - 999_999 })
     );
-    let only = MemoryOptions {
-        max_num_seqs: 1,
-        ..with_budget(least)
-    };
+    let only = MemoryOptions { max_num_seqs: 1, ..with_budget(least) };
     let plan = fit(&SHAPE, &only).unwrap();
     assert_eq!((plan.max_requests, plan.total_bytes), (1, least));
 }
@@ -108,101 +91,42 @@ fn a_budget_below_one_request_names_the_pool_and_the_bytes() {
 #[test]
 fn rows_that_do_not_fit_tell_how_many_do() {
     let error = fit(&SHAPE, &with_budget(exact(5, 1))).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            FitError::Rows {
-                asked: 8,
-                fits: 5,
-                ..
-            }
-        ),
-        "{error}"
-    );
+    assert!(matches!(error, FitError::Rows { asked: 8, fits: 5, .. }), "{error}");
     let text = error.to_string();
     assert!(text.starts_with("max_num_seqs: "), "{text}");
     assert!(text.contains("at most 5"), "{text}");
-    let fewer = MemoryOptions {
-        max_num_seqs: 5,
-        ..with_budget(exact(5, 1))
-    };
+    let fewer = MemoryOptions { max_num_seqs: 5, ..with_budget(exact(5, 1)) };
     assert_eq!(fit(&SHAPE, &fewer).unwrap().sizes.num_states, 5);
 }
 
 #[test]
 fn checkpoints_that_do_not_fit_tell_how_many_do() {
-    let options = MemoryOptions {
-        num_checkpoints: Some(40),
-        ..with_budget(exact(8, 30))
-    };
+    let options = MemoryOptions { num_checkpoints: Some(40), ..with_budget(exact(8, 30)) };
     let error = fit(&SHAPE, &options).unwrap_err();
-    assert!(
-        matches!(
-            error,
-            FitError::Checkpoints {
-                asked: 40,
-                fits: 30,
-                ..
-            }
-        ),
-        "{error}"
-    );
-    let fewer = MemoryOptions {
-        num_checkpoints: Some(30),
-        ..options
-    };
+    assert!(matches!(error, FitError::Checkpoints { asked: 40, fits: 30, .. }), "{error}");
+    let fewer = MemoryOptions { num_checkpoints: Some(30), ..options };
     assert_eq!(fit(&SHAPE, &fewer).unwrap().sizes.num_checkpoints, 30);
 }
 
 #[test]
 fn explicit_pages_are_taken_and_held_against_a_budget() {
-    let options = MemoryOptions {
-        num_pages: Some(20),
-        memory_budget: None,
-        ..OPTIONS
-    };
+    let options = MemoryOptions { num_pages: Some(20), memory_budget: None, ..OPTIONS };
     let plan = fit(&SHAPE, &options).unwrap();
-    assert_eq!(
-        plan.sizes,
-        Sizes {
-            num_pages: 20,
-            num_states: 8,
-            num_checkpoints: 32
-        }
-    );
-    assert_eq!(
-        (plan.limiting_pool, plan.limiting_setting),
-        ("kv_pages", "num_pages")
-    );
+    assert_eq!(plan.sizes, Sizes { num_pages: 20, num_states: 8, num_checkpoints: 32 });
+    assert_eq!((plan.limiting_pool, plan.limiting_setting), ("kv_pages", "num_pages"));
     assert_eq!((plan.max_requests, plan.tokens_until_full), (1, 320));
-    let tight = MemoryOptions {
-        memory_budget: Some(plan.total_bytes - 1),
-        ..options
-    };
+    let tight = MemoryOptions { memory_budget: Some(plan.total_bytes - 1), ..options };
     let budget = plan.total_bytes - 1;
-    assert_eq!(
-        fit(&SHAPE, &tight),
-        Err(FitError::Pages {
-            asked: 20,
-            budget,
-            missing: 1
-        })
-    );
+    assert_eq!(fit(&SHAPE, &tight), Err(FitError::Pages { asked: 20, budget, missing: 1 }));
 }
 
 #[test]
 fn ample_memory_is_limited_by_the_rows_and_gives_four_checkpoints_each() {
     let plan = fit(&SHAPE, &with_budget(50_000_000)).unwrap();
-    assert_eq!(
-        (plan.limiting_pool, plan.limiting_setting),
-        ("ssm_state", "max_num_seqs")
-    );
+    assert_eq!((plan.limiting_pool, plan.limiting_setting), ("ssm_state", "max_num_seqs"));
     assert_eq!(plan.max_requests, 8);
     assert!(plan.sizes.num_checkpoints > 4 * 8);
-    let off = MemoryOptions {
-        enable_prefix_caching: false,
-        ..with_budget(50_000_000)
-    };
+    let off = MemoryOptions { enable_prefix_caching: false, ..with_budget(50_000_000) };
     assert_eq!(fit(&SHAPE, &off).unwrap().sizes.num_checkpoints, 0);
 }
 

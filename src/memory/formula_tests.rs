@@ -43,13 +43,8 @@ fn a_single_ring_of_raw_records_is_near_half_of_the_double_ring() {
 #[test]
 fn published_bytes_of_48_gdn_layers() {
     let mib = 1 << 20;
-    let shape = ModelShape {
-        num_ssm_layers: 48,
-        num_k_heads: 4,
-        num_v_heads: 12,
-        decay_width: 1,
-        ..KDA
-    };
+    let shape =
+        ModelShape { num_ssm_layers: 48, num_k_heads: 4, num_v_heads: 12, decay_width: 1, ..KDA };
     assert_eq!(Formulas::new(&shape, &OPTIONS).state(), 18 * mib);
     assert_eq!(state_row(&shape, StateMode::Native, 4, 0), 72 * mib);
 }
@@ -66,42 +61,24 @@ fn published_bytes_of_34_kda_layers_with_8_heads() {
             ..KDA
         };
         assert_eq!(Formulas::new(&shape, &OPTIONS).state(), state * half_mib);
-        assert_eq!(
-            state_row(&shape, StateMode::Native, 3, 0),
-            native * half_mib
-        );
+        assert_eq!(state_row(&shape, StateMode::Native, 3, 0), native * half_mib);
     }
 }
 
 #[test]
 fn keys_of_a_record_count_once_per_key_head() {
-    let shape = ModelShape {
-        num_k_heads: 2,
-        num_v_heads: 6,
-        decay_width: 1,
-        ..KDA
-    };
+    let shape = ModelShape { num_k_heads: 2, num_v_heads: 6, decay_width: 1, ..KDA };
     let keys = 2 * 128 * 2;
     let values = 6 * 128 * 2;
     let decay_and_beta = 6 * (4 + 4);
-    assert_eq!(
-        Formulas::new(&shape, &OPTIONS).record(),
-        keys + values + decay_and_beta
-    );
+    assert_eq!(Formulas::new(&shape, &OPTIONS).record(), keys + values + decay_and_beta);
 }
 
 #[test]
 fn pools_count_their_null_entries() {
     let formulas = Formulas::new(&SHAPE, &OPTIONS);
-    let pools = formulas.pools(Sizes {
-        num_pages: 10,
-        num_states: 3,
-        num_checkpoints: 5,
-    });
-    let rows: Vec<_> = pools
-        .iter()
-        .map(|pool| (pool.name, pool.bytes_each, pool.count))
-        .collect();
+    let pools = formulas.pools(Sizes { num_pages: 10, num_states: 3, num_checkpoints: 5 });
+    let rows: Vec<_> = pools.iter().map(|pool| (pool.name, pool.bytes_each, pool.count)).collect();
     let page = 16 * (2 + 1) * 2 * 2 * 16 * 4;
     let state = 4 * 6 * 8 * 12 * 4;
     let conv = 4 * 104 * 4;
@@ -119,47 +96,26 @@ fn pools_count_their_null_entries() {
             ("workspace", request, 4),
         ]
     );
-    assert!(
-        pools
-            .iter()
-            .all(|pool| pool.bytes == pool.bytes_each * pool.count)
-    );
+    assert!(pools.iter().all(|pool| pool.bytes == pool.bytes_each * pool.count));
 }
 
 #[test]
 fn a_draft_window_counts_in_its_ring_and_its_checkpoint() {
-    let shape = ModelShape {
-        num_draft_layers: 5,
-        num_draft_kv_heads: 2,
-        draft_head_dim: 8,
-        ..SHAPE
-    };
-    let options = MemoryOptions {
-        draft_window: 64,
-        draft_block: 16,
-        ..OPTIONS
-    };
+    let shape =
+        ModelShape { num_draft_layers: 5, num_draft_kv_heads: 2, draft_head_dim: 8, ..SHAPE };
+    let options = MemoryOptions { draft_window: 64, draft_block: 16, ..OPTIONS };
     let formulas = Formulas::new(&shape, &options);
     let position = 5 * 2 * 2 * 8 * 4;
     assert_eq!(formulas.draft_ring(), (64 + 16) * position);
     let without = Formulas::new(&SHAPE, &options).checkpoint();
     assert_eq!(formulas.checkpoint(), without + 64 * position);
-    let sizes = Sizes {
-        num_pages: 1,
-        num_states: 3,
-        num_checkpoints: 0,
-    };
+    let sizes = Sizes { num_pages: 1, num_states: 3, num_checkpoints: 0 };
     assert_eq!(formulas.pools(sizes)[4].count, 4);
 }
 
 #[test]
 fn sizes_beyond_64_bits_saturate() {
     let wide = 1 << 24;
-    let shape = ModelShape {
-        num_v_heads: wide,
-        k_dim: wide,
-        v_dim: wide,
-        ..SHAPE
-    };
+    let shape = ModelShape { num_v_heads: wide, k_dim: wide, v_dim: wide, ..SHAPE };
     assert_eq!(Formulas::new(&shape, &OPTIONS).state(), u64::MAX);
 }

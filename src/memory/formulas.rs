@@ -19,9 +19,7 @@ const REQUEST_FLOATS: u64 = 2;
 const HISTORY_CURSORS: u64 = 2 * WORD;
 
 fn product(factors: &[u64]) -> u64 {
-    factors
-        .iter()
-        .fold(1, |sum, &factor| sum.saturating_mul(factor))
+    factors.iter().fold(1, |sum, &factor| sum.saturating_mul(factor))
 }
 
 fn sum(terms: &[u64]) -> u64 {
@@ -54,12 +52,7 @@ pub struct Pool {
 
 impl Pool {
     const fn new(name: &'static str, bytes_each: u64, count: u64) -> Self {
-        Self {
-            name,
-            bytes_each,
-            count,
-            bytes: bytes_each.saturating_mul(count),
-        }
+        Self { name, bytes_each, count, bytes: bytes_each.saturating_mul(count) }
     }
 }
 
@@ -90,13 +83,7 @@ impl<'a> Formulas<'a> {
     #[must_use]
     pub fn state(&self) -> u64 {
         let s = self.shape;
-        product(&[
-            s.num_ssm_layers,
-            s.num_v_heads,
-            s.k_dim,
-            s.v_dim,
-            s.state_elt_bytes,
-        ])
+        product(&[s.num_ssm_layers, s.num_v_heads, s.k_dim, s.v_dim, s.state_elt_bytes])
     }
 
     /// The raw record of one token in all layers: keys, once per key head, and values
@@ -131,12 +118,7 @@ impl<'a> Formulas<'a> {
 
     fn conv_columns(&self, columns: u64) -> u64 {
         let s = self.shape;
-        product(&[
-            s.num_ssm_layers,
-            columns,
-            s.conv_channels,
-            s.model_elt_bytes,
-        ])
+        product(&[s.num_ssm_layers, columns, s.conv_channels, s.model_elt_bytes])
     }
 
     /// The conv state of a request: the last `conv_kernel - 1` raw inputs and one
@@ -185,12 +167,7 @@ impl<'a> Formulas<'a> {
     /// What each running request takes besides its pages.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        sum(&[
-            self.state_row(),
-            self.conv_row(),
-            self.draft_ring(),
-            self.request_buffers(),
-        ])
+        sum(&[self.state_row(), self.conv_row(), self.draft_ring(), self.request_buffers()])
     }
 
     /// All pools of these sizes.
@@ -213,8 +190,6 @@ impl<'a> Formulas<'a> {
     /// Bytes of all pools of these sizes.
     #[must_use]
     pub fn total(&self, sizes: Sizes) -> u64 {
-        self.pools(sizes)
-            .iter()
-            .fold(0, |sum, pool| sum.saturating_add(pool.bytes))
+        self.pools(sizes).iter().fold(0, |sum, pool| sum.saturating_add(pool.bytes))
     }
 }

@@ -96,9 +96,7 @@ impl MemoryOptions {
     #[must_use]
     pub fn pages_for(&self, tokens: u64) -> u64 {
         let ahead = (self.overlap_depth + 1) * self.verify_width() + self.mtp_step;
-        (tokens + ahead)
-            .div_ceil(self.page_size)
-            .min(self.max_pages())
+        (tokens + ahead).div_ceil(self.page_size).min(self.max_pages())
     }
 
     /// Refuses settings that do not fit together.
@@ -109,22 +107,12 @@ impl MemoryOptions {
         for (key, value, low, high) in [
             ("memory_budget", self.memory_budget.unwrap_or(1), 1, 1 << 60),
             ("num_pages", self.num_pages.unwrap_or(1), 1, MAX_PAGES),
-            (
-                "num_checkpoints",
-                self.num_checkpoints.unwrap_or(0),
-                0,
-                MAX_CHECKPOINTS,
-            ),
+            ("num_checkpoints", self.num_checkpoints.unwrap_or(0), 0, MAX_CHECKPOINTS),
             ("checkpoint_share", self.checkpoint_share, 0, 90),
             ("max_num_seqs", self.max_num_seqs, 1, 1 << 16),
             ("max_model_len", self.max_model_len, 2, 1 << 24),
             ("page_size", self.page_size, 1, 1 << 12),
-            (
-                "tokens_per_request",
-                self.request_tokens(),
-                1,
-                self.max_model_len,
-            ),
+            ("tokens_per_request", self.request_tokens(), 1, self.max_model_len),
             ("mtp_step", self.mtp_step, 0, u64::from(MAX_MTP_STEP)),
             ("overlap_depth", self.overlap_depth, 0, 1),
             ("replay_history_len", self.replay_history_len, 0, 1 << 16),
@@ -161,10 +149,8 @@ impl MemoryOptions {
 
     fn validate_mode(&self) -> Result<(), FitError> {
         if self.ssm_state_mode != StateMode::Replay && self.replay_history_len != 0 {
-            let reason = format!(
-                "ssm_state_mode '{}' keeps no history: set 0",
-                self.ssm_state_mode.name()
-            );
+            let reason =
+                format!("ssm_state_mode '{}' keeps no history: set 0", self.ssm_state_mode.name());
             return Err(FitError::setting("replay_history_len", reason));
         }
         let key = match self.ssm_state_mode {

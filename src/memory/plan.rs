@@ -39,14 +39,7 @@ impl MemoryPlan {
         let by_pages = sizes.num_pages / pages_per_request;
         let (limiting_pool, limiting_setting) = if by_pages < sizes.num_states {
             let by_count = options.num_pages.is_some();
-            (
-                "kv_pages",
-                if by_count {
-                    "num_pages"
-                } else {
-                    "memory_budget"
-                },
-            )
+            ("kv_pages", if by_count { "num_pages" } else { "memory_budget" })
         } else if formulas.state_row() > 0 {
             ("ssm_state", "max_num_seqs")
         } else {

@@ -70,12 +70,8 @@ impl ModelShape {
 
     /// Keys that a shape may have; without them the decay is scalar and no drafter
     /// has a window.
-    pub const OPTIONAL_KEYS: [&'static str; 4] = [
-        "decay_width",
-        "num_draft_layers",
-        "num_draft_kv_heads",
-        "draft_head_dim",
-    ];
+    pub const OPTIONAL_KEYS: [&'static str; 4] =
+        ["decay_width", "num_draft_layers", "num_draft_kv_heads", "draft_head_dim"];
 
     /// Refuses sizes that no model has.
     ///
@@ -106,10 +102,9 @@ impl ModelShape {
         ] {
             FitError::in_range(key, value, low, high)?;
         }
-        for (key, bytes) in [
-            ("model_elt_bytes", self.model_elt_bytes),
-            ("state_elt_bytes", self.state_elt_bytes),
-        ] {
+        for (key, bytes) in
+            [("model_elt_bytes", self.model_elt_bytes), ("state_elt_bytes", self.state_elt_bytes)]
+        {
             if bytes != 2 && bytes != 4 {
                 let reason = format!("{bytes} is neither 2 (bfloat16) nor 4 (float32)");
                 return Err(FitError::setting(key, reason));

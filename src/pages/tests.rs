@@ -26,14 +26,7 @@ fn a_dropped_reference_is_reported_as_a_leak() {
     let page = pool.try_take().unwrap();
     let id = page.id();
     drop(page);
-    assert_eq!(
-        pool.check([]),
-        Err(PageIntegrityError::Count {
-            page: id.0,
-            counted: 1,
-            held: 0
-        })
-    );
+    assert_eq!(pool.check([]), Err(PageIntegrityError::Count { page: id.0, counted: 1, held: 0 }));
 }
 
 #[test]
@@ -41,10 +34,7 @@ fn a_reference_named_twice_is_reported() {
     let mut pool = PagePool::new(2, 1);
     let page = pool.try_take().unwrap();
     let id = page.id();
-    assert!(matches!(
-        pool.check([id, id]),
-        Err(PageIntegrityError::Count { held: 2, .. })
-    ));
+    assert!(matches!(pool.check([id, id]), Err(PageIntegrityError::Count { held: 2, .. })));
     pool.free(page);
 }
 

@@ -41,13 +41,8 @@ impl PrefixCache {
     /// longer than `tokens`, and possibly all of them.
     #[must_use]
     pub fn probe(&self, salt: &Salt, tokens: &[Token]) -> Probe {
-        let mut probe = Probe {
-            hit_tokens: 0,
-            leave_at: 0,
-            salt: salt.clone(),
-            node: NONE,
-            generation: 0,
-        };
+        let mut probe =
+            Probe { hit_tokens: 0, leave_at: 0, salt: salt.clone(), node: NONE, generation: 0 };
         let Some(root) = self.tree.root(&salt.0) else {
             return probe;
         };
@@ -81,12 +76,7 @@ impl PrefixCache {
     /// Locks what the probe found: shares its pages and pins its checkpoint.
     pub fn admit(&mut self, pool: &mut PagePool, probe: Probe) -> Hit {
         self.tree.reserve(pool.num_total());
-        let Probe {
-            salt,
-            node: found,
-            generation,
-            ..
-        } = probe;
+        let Probe { salt, node: found, generation, .. } = probe;
         let entry =
             self.tree.nodes.get(found as usize).filter(|node| {
                 node.live && node.generation == generation && node.checkpoint.is_some()
@@ -109,9 +99,7 @@ impl PrefixCache {
         let partial = is_partial
             .then(|| self.tree.node(found).page.as_ref())
             .flatten()
-            .map(|page| PartialPage {
-                src: pool.share(page),
-            });
+            .map(|page| PartialPage { src: pool.share(page) });
         Hit {
             path: PathRef { node: end },
             num_tokens: self.tree.boundary(found),
@@ -131,11 +119,7 @@ impl PrefixCache {
         tokens: &[Token],
         page: &PageRef,
     ) -> PathRef {
-        debug_assert_eq!(
-            tokens.len(),
-            self.page_size as usize,
-            "a page is published whole"
-        );
+        debug_assert_eq!(tokens.len(), self.page_size as usize, "a page is published whole");
         if !self.enabled {
             return path;
         }
@@ -172,15 +156,8 @@ impl PrefixCache {
         page: Option<&PageRef>,
         row: CheckpointRef,
     ) {
-        debug_assert!(
-            tail.len() < self.page_size as usize,
-            "the tail is less than a page"
-        );
-        debug_assert_eq!(
-            tail.is_empty(),
-            page.is_none(),
-            "a page is kept for a tail only"
-        );
+        debug_assert!(tail.len() < self.page_size as usize, "the tail is less than a page");
+        debug_assert_eq!(tail.is_empty(), page.is_none(), "a page is kept for a tail only");
         let at_root = self.tree.node(path.node).is_root();
         let id = match page {
             _ if !self.enabled => None,
@@ -199,12 +176,7 @@ impl PrefixCache {
             self.rows.free(row);
         } else {
             self.dequeue(id);
-            self.tree.node_mut(id).checkpoint = Some(Entry {
-                row,
-                pins: 0,
-                base: 0,
-                priority: 0,
-            });
+            self.tree.node_mut(id).checkpoint = Some(Entry { row, pins: 0, base: 0, priority: 0 });
             self.counts.num_checkpoints += 1;
             self.counts.num_published_checkpoints += 1;
         }
@@ -255,15 +227,12 @@ impl PrefixCache {
     #[must_use]
     pub fn num_cached_pages(&self, pool: &PagePool) -> usize {
         let refs = self.tree.page_refs().iter().enumerate();
-        refs.filter(|(id, refs)| **refs > 0 && pool.refs(PageId(*id as u32)) == **refs)
-            .count()
+        refs.filter(|(id, refs)| **refs > 0 && pool.refs(PageId(*id as u32)) == **refs).count()
     }
 
     /// Every reference that the tree holds, for [`PagePool::check`].
     pub fn page_references(&self) -> impl Iterator<Item = PageId> {
-        self.tree
-            .live()
-            .filter_map(|id| self.tree.node(id).page.as_ref().map(PageRef::id))
+        self.tree.live().filter_map(|id| self.tree.node(id).page.as_ref().map(PageRef::id))
     }
 
     fn share_path(&self, pool: &mut PagePool, end: NodeId) -> Vec<PageRef> {

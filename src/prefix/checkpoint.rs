@@ -64,10 +64,7 @@ pub(super) struct CheckpointRows {
 
 impl CheckpointRows {
     pub(super) fn new(num_rows: u32) -> Self {
-        Self {
-            free: (1..=num_rows).rev().map(CheckpointId).collect(),
-            num_rows,
-        }
+        Self { free: (1..=num_rows).rev().map(CheckpointId).collect(), num_rows }
     }
 
     pub(super) fn try_take(&mut self) -> Option<CheckpointRef> {

@@ -51,10 +51,7 @@ impl Queues {
         }
         let priority = node.checkpoint.as_ref().map_or(0, |entry| entry.priority);
         let key = (priority, node.touched, id);
-        for (bit, queue) in [
-            (CHECKPOINT, &mut self.checkpoints),
-            (LEAF, &mut self.leaves),
-        ] {
+        for (bit, queue) in [(CHECKPOINT, &mut self.checkpoints), (LEAF, &mut self.leaves)] {
             if changed & bit != 0 {
                 if wanted & bit != 0 {
                     queue.insert(key);
@@ -222,12 +219,7 @@ impl PrefixCache {
     }
 
     fn advance_clock(&mut self, id: NodeId) {
-        let priority = self
-            .tree
-            .node(id)
-            .checkpoint
-            .as_ref()
-            .map_or(0, |e| e.priority);
+        let priority = self.tree.node(id).checkpoint.as_ref().map_or(0, |e| e.priority);
         self.queues.clock = self.queues.clock.max(priority);
     }
 

@@ -21,19 +21,13 @@ impl Fixture {
             enabled: true,
         };
         let pool = PagePool::new(64, PAGE as u32);
-        Self {
-            pool,
-            cache: PrefixCache::new(&config),
-            salt: Salt::default(),
-        }
+        Self { pool, cache: PrefixCache::new(&config), salt: Salt::default() }
     }
 
     /// Publishes the whole pages of `tokens`, with checkpoints at `boundaries`
     /// (multiples of the page size).
     fn publish(&mut self, tokens: &[Token], boundaries: &[usize]) {
-        let hit = self
-            .cache
-            .admit(&mut self.pool, self.cache.probe(&self.salt, &[]));
+        let hit = self.cache.admit(&mut self.pool, self.cache.probe(&self.salt, &[]));
         let mut path = hit.path;
         for (index, edge) in tokens.chunks_exact(PAGE).enumerate() {
             let page = self.pool.try_take().unwrap();
@@ -41,8 +35,7 @@ impl Fixture {
             self.pool.free(page);
             if boundaries.contains(&((index + 1) * PAGE)) {
                 let row = self.cache.try_take_checkpoint(&mut self.pool).unwrap();
-                self.cache
-                    .publish_checkpoint(&mut self.pool, &path, &[], None, row);
+                self.cache.publish_checkpoint(&mut self.pool, &path, &[], None, row);
             }
         }
         self.cache.release(path);
@@ -61,9 +54,7 @@ impl Fixture {
         let probe = self.cache.probe(&self.salt, tokens);
         let hit = self.cache.admit(&mut self.pool, probe);
         hit.pages.into_iter().for_each(|page| self.pool.free(page));
-        hit.checkpoint
-            .into_iter()
-            .for_each(|pinned| self.cache.unpin(pinned));
+        hit.checkpoint.into_iter().for_each(|pinned| self.cache.unpin(pinned));
         self.cache.release(hit.path);
     }
 
@@ -169,15 +160,9 @@ fn locked_and_pinned_entries_stay() {
     assert_eq!(cache.cache.evict_pages(&mut cache.pool, 64), 0);
     assert!(cache.cache.try_take_checkpoint(&mut cache.pool).is_none());
     cache.cache.release(hit.path);
-    assert_eq!(
-        cache.cache.evict_pages(&mut cache.pool, 64),
-        0,
-        "it is pinned still"
-    );
+    assert_eq!(cache.cache.evict_pages(&mut cache.pool, 64), 0, "it is pinned still");
     assert!(cache.cache.try_take_checkpoint(&mut cache.pool).is_none());
-    hit.checkpoint
-        .into_iter()
-        .for_each(|pinned| cache.cache.unpin(pinned));
+    hit.checkpoint.into_iter().for_each(|pinned| cache.cache.unpin(pinned));
     assert_eq!(cache.cache.evict_pages(&mut cache.pool, 64), 2);
 }
 
@@ -185,13 +170,9 @@ fn locked_and_pinned_entries_stay() {
 fn a_page_that_its_owner_still_holds_stays() {
     let mut cache = Fixture::new(1, 100, 10);
     let tokens = path(1, 4);
-    let hit = cache
-        .cache
-        .admit(&mut cache.pool, cache.cache.probe(&cache.salt, &[]));
+    let hit = cache.cache.admit(&mut cache.pool, cache.cache.probe(&cache.salt, &[]));
     let page = cache.pool.try_take().unwrap();
-    let path = cache
-        .cache
-        .publish_page(&mut cache.pool, hit.path, &tokens, &page);
+    let path = cache.cache.publish_page(&mut cache.pool, hit.path, &tokens, &page);
     cache.cache.release(path);
     assert_eq!(cache.cache.evict_pages(&mut cache.pool, 64), 0);
     assert_eq!(cache.cached(&tokens), 4);

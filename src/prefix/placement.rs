@@ -25,13 +25,7 @@ pub struct Placement {
 /// twice.
 pub fn place(query: &Placement, out: &mut Vec<u32>) {
     out.clear();
-    let Placement {
-        prompt_len,
-        hit_tokens,
-        leave_at,
-        page_size,
-        interval,
-    } = *query;
+    let Placement { prompt_len, hit_tokens, leave_at, page_size, interval } = *query;
     let mut arm = |boundary: u32| {
         if boundary > hit_tokens && boundary <= prompt_len && !out.contains(&boundary) {
             out.push(boundary);

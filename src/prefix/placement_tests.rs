@@ -12,60 +12,26 @@ fn placed(query: Placement) -> Vec<u32> {
 
 #[test]
 fn the_most_useful_boundaries_come_first() {
-    let query = Placement {
-        prompt_len: 150,
-        hit_tokens: 0,
-        leave_at: 96,
-        page_size: 16,
-        interval: 64,
-    };
+    let query =
+        Placement { prompt_len: 150, hit_tokens: 0, leave_at: 96, page_size: 16, interval: 64 };
     assert_eq!(placed(query), [96, 150, 144, 128, 64]);
 }
 
 #[test]
 fn nothing_is_taken_again_or_twice() {
-    let query = Placement {
-        prompt_len: 64,
-        hit_tokens: 48,
-        leave_at: 48,
-        page_size: 16,
-        interval: 16,
-    };
+    let query =
+        Placement { prompt_len: 64, hit_tokens: 48, leave_at: 48, page_size: 16, interval: 16 };
     assert_eq!(placed(query), [64]);
-    assert!(
-        placed(Placement {
-            hit_tokens: 64,
-            ..query
-        })
-        .is_empty()
-    );
+    assert!(placed(Placement { hit_tokens: 64, ..query }).is_empty());
 }
 
 #[test]
 fn the_interval_is_rounded_to_whole_pages() {
-    let query = Placement {
-        prompt_len: 100,
-        hit_tokens: 0,
-        leave_at: 0,
-        page_size: 16,
-        interval: 40,
-    };
+    let query =
+        Placement { prompt_len: 100, hit_tokens: 0, leave_at: 0, page_size: 16, interval: 40 };
     assert_eq!(placed(query), [100, 96, 64, 32]);
-    assert_eq!(
-        placed(Placement {
-            interval: 3,
-            prompt_len: 33,
-            ..query
-        }),
-        [33, 32, 16]
-    );
-    assert_eq!(
-        placed(Placement {
-            interval: 0,
-            ..query
-        }),
-        [100, 96]
-    );
+    assert_eq!(placed(Placement { interval: 3, prompt_len: 33, ..query }), [33, 32, 16]);
+    assert_eq!(placed(Placement { interval: 0, ..query }), [100, 96]);
 }
 
 proptest! {

@@ -45,37 +45,27 @@ impl Bench {
         let mut pages = hit.pages;
         let mut path = hit.path;
         let num_pages = prompt.len().div_ceil(PAGE as usize);
-        self.cache
-            .evict_pages(&mut self.pool, num_pages - pages.len());
+        self.cache.evict_pages(&mut self.pool, num_pages - pages.len());
         while pages.len() < num_pages {
             pages.push(self.pool.try_take().unwrap());
         }
         let first = num_tokens / PAGE;
         for index in first..=(prompt.len() as u32 / PAGE) {
             let start = (index * PAGE) as usize;
-            for b in armed
-                .iter()
-                .filter(|b| **b >= index * PAGE && **b < (index + 1) * PAGE)
-            {
+            for b in armed.iter().filter(|b| **b >= index * PAGE && **b < (index + 1) * PAGE) {
                 let tail = &prompt[start..*b as usize];
                 let page = (!tail.is_empty()).then(|| &pages[index as usize]);
                 let row = self.cache.try_take_checkpoint(&mut self.pool).unwrap();
-                self.cache
-                    .publish_checkpoint(&mut self.pool, &path, tail, page, row);
+                self.cache.publish_checkpoint(&mut self.pool, &path, tail, page, row);
             }
             let end = start + PAGE as usize;
             if end <= prompt.len() {
                 let page = &pages[index as usize];
-                path = self
-                    .cache
-                    .publish_page(&mut self.pool, path, &prompt[start..end], page);
+                path = self.cache.publish_page(&mut self.pool, path, &prompt[start..end], page);
             }
         }
         self.check(&pages);
-        for page in pages
-            .into_iter()
-            .chain(hit.partial.map(|partial| partial.src))
-        {
+        for page in pages.into_iter().chain(hit.partial.map(|partial| partial.src)) {
             self.pool.free(page);
         }
         if let Some(pinned) = hit.checkpoint {
@@ -95,9 +85,7 @@ impl Bench {
 }
 
 fn prompt(shared: u32, own: u32, len: u32) -> Vec<Token> {
-    (0..len)
-        .map(|i| if i < shared { i } else { 1000 * own + i })
-        .collect()
+    (0..len).map(|i| if i < shared { i } else { 1000 * own + i }).collect()
 }
 
 #[test]
@@ -173,22 +161,14 @@ fn equal_checkpoints_share_one_row() {
     let query = prompt(0, 1, 40);
     bench.run(&query);
     let before = bench.cache.counts();
-    let hit = bench
-        .cache
-        .admit(&mut bench.pool, bench.cache.probe(&bench.salt, &[]));
+    let hit = bench.cache.admit(&mut bench.pool, bench.cache.probe(&bench.salt, &[]));
     let page = bench.pool.try_take().unwrap();
-    let path = bench
-        .cache
-        .publish_page(&mut bench.pool, hit.path, &query[..16], &page);
-    let path = bench
-        .cache
-        .publish_page(&mut bench.pool, path, &query[16..32], &page);
+    let path = bench.cache.publish_page(&mut bench.pool, hit.path, &query[..16], &page);
+    let path = bench.cache.publish_page(&mut bench.pool, path, &query[16..32], &page);
     for tail in [&query[32..40], &[]] {
         let row = bench.cache.try_take_checkpoint(&mut bench.pool).unwrap();
         let kept = (!tail.is_empty()).then_some(&page);
-        bench
-            .cache
-            .publish_checkpoint(&mut bench.pool, &path, tail, kept, row);
+        bench.cache.publish_checkpoint(&mut bench.pool, &path, tail, kept, row);
     }
     bench.pool.free(page);
     bench.cache.release(path);

@@ -110,8 +110,7 @@ impl Tree {
         if self.nodes.capacity() == 0 {
             let num_pages = num_pages.min(MAX_RESERVED);
             self.nodes.reserve(num_pages + 1);
-            self.tokens
-                .reserve((num_pages + 1) * self.page_size as usize);
+            self.tokens.reserve((num_pages + 1) * self.page_size as usize);
             self.by_hash.reserve(num_pages);
         }
     }
@@ -142,10 +141,7 @@ impl Tree {
     }
 
     fn root_key(&self, salt: &Arc<[u8]>) -> RootKey {
-        RootKey {
-            identity: self.identity.clone(),
-            salt: salt.clone(),
-        }
+        RootKey { identity: self.identity.clone(), salt: salt.clone() }
     }
 
     pub(super) fn root(&self, salt: &Arc<[u8]>) -> Option<NodeId> {
@@ -156,10 +152,7 @@ impl Tree {
     }
 
     pub(super) fn root_or_new(&mut self, salt: Arc<[u8]>) -> NodeId {
-        let key = RootKey {
-            identity: self.identity.clone(),
-            salt,
-        };
+        let key = RootKey { identity: self.identity.clone(), salt };
         if let Some(root) = self.roots.get(&key) {
             return *root;
         }
@@ -373,10 +366,7 @@ impl Tree {
         let (pairs, odd) = tokens.as_chunks::<2>();
         let mut hash = fold(MULTIPLIER.rotate_left(17), seed);
         for [low, high] in pairs {
-            hash = fold(
-                hash.rotate_left(23),
-                u64::from(*low) | (u64::from(*high) << 32),
-            );
+            hash = fold(hash.rotate_left(23), u64::from(*low) | (u64::from(*high) << 32));
         }
         for token in odd {
             hash = fold(hash.rotate_left(23), u64::from(*token));

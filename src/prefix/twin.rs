@@ -69,9 +69,7 @@ impl World {
     }
 
     pub(super) fn find(&mut self, salt: usize, tokens: &[Token]) -> Option<&mut Known> {
-        self.known
-            .iter_mut()
-            .find(|k| k.salt == salt && k.tokens == tokens)
+        self.known.iter_mut().find(|k| k.salt == salt && k.tokens == tokens)
     }
 
     /// Whether a lock or pin keeps the boundary.
@@ -113,11 +111,7 @@ impl World {
                 edges.push(tree.edge(at));
                 at = tree.node(at).parent;
             }
-            let salt = self
-                .salts
-                .iter()
-                .position(|salt| tree.root(&salt.0) == Some(at))
-                .unwrap();
+            let salt = self.salts.iter().position(|salt| tree.root(&salt.0) == Some(at)).unwrap();
             let node = tree.node(id);
             Known {
                 salt,
@@ -126,32 +120,22 @@ impl World {
                 has_checkpoint: node.checkpoint.is_some(),
             }
         };
-        tree.live()
-            .filter(|id| !tree.node(*id).is_root())
-            .map(of_node)
-            .collect()
+        tree.live().filter(|id| !tree.node(*id).is_root()).map(of_node).collect()
     }
 
     /// After an eviction: what is left was known, and nothing held is missing.
     pub(super) fn reconcile(&mut self) -> TestCaseResult {
         let actual = self.actual();
         for entry in &actual {
-            let before = self
-                .known
-                .iter()
-                .find(|k| k.salt == entry.salt && k.tokens == entry.tokens);
+            let before =
+                self.known.iter().find(|k| k.salt == entry.salt && k.tokens == entry.tokens);
             let before = before.ok_or_else(|| TestCaseError::fail("an entry out of nowhere"))?;
             prop_assert_eq!(before.page, entry.page);
             prop_assert!(before.has_checkpoint || !entry.has_checkpoint);
         }
         for before in &self.known {
-            let after = actual
-                .iter()
-                .find(|k| k.salt == before.salt && k.tokens == before.tokens);
-            prop_assert!(
-                after.is_some() || !self.is_held(before),
-                "a held path was evicted"
-            );
+            let after = actual.iter().find(|k| k.salt == before.salt && k.tokens == before.tokens);
+            prop_assert!(after.is_some() || !self.is_held(before), "a held path was evicted");
             let kept = after.is_some_and(|k| k.has_checkpoint);
             prop_assert!(kept || !before.has_checkpoint || !self.is_fixed(before));
         }
@@ -167,14 +151,8 @@ impl World {
         actual.sort_by_key(key);
         known.sort_by_key(key);
         prop_assert_eq!(actual, known);
-        let held = self
-            .running
-            .iter()
-            .flat_map(|r| r.held.iter().map(PageRef::id));
-        prop_assert_eq!(
-            self.pool.check(self.cache.page_references().chain(held)),
-            Ok(())
-        );
+        let held = self.running.iter().flat_map(|r| r.held.iter().map(PageRef::id));
+        prop_assert_eq!(self.pool.check(self.cache.page_references().chain(held)), Ok(()));
         let counts = self.cache.counts();
         prop_assert_eq!(counts.num_taken_checkpoints, self.taken.len());
         Ok(())

@@ -89,16 +89,10 @@ impl World {
         let hit_len = longest(&|k| k.has_checkpoint);
         let leave_at = longest(&|k| k.tokens.len() % self.size == 0);
         let page_of = |end: usize| {
-            self.known
-                .iter()
-                .filter(of_prefix)
-                .find(|k| k.tokens.len() == end)
-                .map(|k| k.page)
+            self.known.iter().filter(of_prefix).find(|k| k.tokens.len() == end).map(|k| k.page)
         };
         let num_whole = hit_len / self.size;
-        let whole: Vec<_> = (1..=num_whole)
-            .map(|page| page_of(page * self.size))
-            .collect();
+        let whole: Vec<_> = (1..=num_whole).map(|page| page_of(page * self.size)).collect();
         let partial = page_of(hit_len).filter(|_| hit_len % self.size != 0);
 
         let probe = self.cache.probe(&self.salts[salt], &tokens);
@@ -132,51 +126,26 @@ impl World {
         let Some(page) = self.take_page() else {
             return Ok(());
         };
-        let Running {
-            salt,
-            tokens,
-            path,
-            num_published,
-            pinned,
-            mut held,
-        } = self.running.swap_remove(at);
+        let Running { salt, tokens, path, num_published, pinned, mut held } =
+            self.running.swap_remove(at);
         let path =
-            self.cache
-                .publish_page(&mut self.pool, path, &tokens[start..start + size], &page);
+            self.cache.publish_page(&mut self.pool, path, &tokens[start..start + size], &page);
         let reached = &tokens[..start + size];
         let shared = self.pool.refs(page.id()) > 1;
-        prop_assert_eq!(
-            shared,
-            self.find(salt, reached).is_none(),
-            "an existing page stays"
-        );
+        prop_assert_eq!(shared, self.find(salt, reached).is_none(), "an existing page stays");
         if shared {
             let tokens = reached.to_vec();
-            self.known.push(Known {
-                salt,
-                tokens,
-                page: page.id(),
-                has_checkpoint: false,
-            });
+            self.known.push(Known { salt, tokens, page: page.id(), has_checkpoint: false });
         }
         held.push(page);
         let num_published = num_published + 1;
-        self.running.push(Running {
-            salt,
-            tokens,
-            path,
-            num_published,
-            pinned,
-            held,
-        });
+        self.running.push(Running { salt, tokens, path, num_published, pinned, held });
         Ok(())
     }
 
     fn publish_checkpoint(&mut self, at: usize, tail: usize) {
         let start = self.running[at].end(self.size).len();
-        let tail = tail
-            .min(self.size - 1)
-            .min(self.running[at].tokens.len() - start);
+        let tail = tail.min(self.size - 1).min(self.running[at].tokens.len() - start);
         let page = if tail > 0 { self.take_page() } else { None };
         if tail > 0 && page.is_none() {
             return;
@@ -187,18 +156,12 @@ impl World {
             let request = &self.running[at];
             let rest = &request.tokens[start..start + tail];
             let (pool, path) = (&mut self.pool, &request.path);
-            self.cache
-                .publish_checkpoint(pool, path, rest, page.as_ref(), row);
+            self.cache.publish_checkpoint(pool, path, rest, page.as_ref(), row);
             let (salt, tokens) = (request.salt, request.tokens[..start + tail].to_vec());
             if let Some(known) = self.find(salt, &tokens) {
                 known.has_checkpoint = true;
             } else if let Some(page) = &page {
-                self.known.push(Known {
-                    salt,
-                    tokens,
-                    page: page.id(),
-                    has_checkpoint: true,
-                });
+                self.known.push(Known { salt, tokens, page: page.id(), has_checkpoint: true });
             }
         }
         self.running[at].held.extend(page);
@@ -239,11 +202,8 @@ impl World {
         self.taken.extend(row);
         self.reconcile()?;
         if found_none {
-            let all_fixed = self
-                .known
-                .iter()
-                .filter(|k| k.has_checkpoint)
-                .all(|k| self.is_fixed(k));
+            let all_fixed =
+                self.known.iter().filter(|k| k.has_checkpoint).all(|k| self.is_fixed(k));
             prop_assert!(all_fixed, "gave up while a checkpoint could go");
         }
         Ok(())

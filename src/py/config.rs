@@ -34,7 +34,9 @@ pub(super) fn parse(dict: &Bound<'_, PyDict>) -> PyResult<Config> {
         let name: String = key.extract()?;
         if !KEYS.contains(&name.as_str()) {
             let known = KEYS.join(", ");
-            return Err(PyValueError::new_err(format!("{name}: unknown setting; known are {known}")));
+            return Err(PyValueError::new_err(format!(
+                "{name}: unknown setting; known are {known}"
+            )));
         }
     }
     let int = |key| integer(dict, key);
@@ -57,7 +59,8 @@ pub(super) fn parse(dict: &Bound<'_, PyDict>) -> PyResult<Config> {
         page_bytes: integer(dict, "page_bytes")?,
         checkpoint_bytes: integer(dict, "checkpoint_bytes")?,
     };
-    let mode: String = item(dict, "state_mode")?.extract().map_err(|_| bad("state_mode", "a str"))?;
+    let mode: String =
+        item(dict, "state_mode")?.extract().map_err(|_| bad("state_mode", "a str"))?;
     if mode != "native" {
         return Err(PyValueError::new_err(format!(
             "state_mode: '{mode}' does not run yet; set 'native'"

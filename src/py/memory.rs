@@ -17,19 +17,10 @@ pub(super) fn memory_plan<'py>(
     shape: &Bound<'py, PyDict>,
     options: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let read = Settings::new(
-        shape,
-        "shape",
-        &ModelShape::KEYS,
-        &ModelShape::OPTIONAL_KEYS,
-    )?;
+    let read = Settings::new(shape, "shape", &ModelShape::KEYS, &ModelShape::OPTIONAL_KEYS)?;
     let shape = read_shape(&read)?;
-    let read = Settings::new(
-        options,
-        "option",
-        &MemoryOptions::KEYS,
-        &MemoryOptions::OPTIONAL_KEYS,
-    )?;
+    let read =
+        Settings::new(options, "option", &MemoryOptions::KEYS, &MemoryOptions::OPTIONAL_KEYS)?;
     let options = read_options(&read)?;
     let plan =
         memory::fit(&shape, &options).map_err(|error| PyValueError::new_err(error.to_string()))?;
@@ -151,14 +142,8 @@ impl<'a, 'py> Settings<'a, 'py> {
         let Some(value) = self.given(key)? else {
             return Ok(None);
         };
-        let number = if value.is_instance_of::<PyBool>() {
-            None
-        } else {
-            value.extract().ok()
-        };
-        number
-            .map(Some)
-            .ok_or_else(|| bad(key, "a non-negative int below 2**64"))
+        let number = if value.is_instance_of::<PyBool>() { None } else { value.extract().ok() };
+        number.map(Some).ok_or_else(|| bad(key, "a non-negative int below 2**64"))
     }
 
     fn int(&self, key: &str) -> PyResult<u64> {

@@ -43,7 +43,8 @@ pub(super) struct PyScheduler {
 impl PyScheduler {
     #[new]
     fn new(config: &Bound<'_, PyDict>) -> PyResult<Self> {
-        let core = Scheduler::new(config::parse(config)?).map_err(|error| errors::config(&error))?;
+        let core =
+            Scheduler::new(config::parse(config)?).map_err(|error| errors::config(&error))?;
         Ok(Self { core, outputs: OutputBatch::default() })
     }
 

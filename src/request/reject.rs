@@ -36,7 +36,9 @@ pub enum RejectReason {
     #[error("max_tokens: {0} emits nothing; give at least 1")]
     MaxTokens(i64),
     /// `min_tokens` cannot be reached, or is negative.
-    #[error("min_tokens: {min} must lie between 0 and max_tokens {max}; lower it or raise max_tokens")]
+    #[error(
+        "min_tokens: {min} must lie between 0 and max_tokens {max}; lower it or raise max_tokens"
+    )]
     MinTokens {
         /// As given.
         min: i64,

@@ -151,12 +151,7 @@ impl Scheduler {
     }
 }
 
-fn start_of(
-    request: &Request,
-    req_idx: ReqIdx,
-    state_idx: StateIdx,
-    seq_len: u32,
-) -> Start<'_> {
+fn start_of(request: &Request, req_idx: ReqIdx, state_idx: StateIdx, seq_len: u32) -> Start<'_> {
     let terms = request.terms();
     Start {
         req_idx,

@@ -123,9 +123,8 @@ impl Scheduler {
                     "slot {index}: {committed} tokens are committed, {bound} counted"
                 );
             }
-            let named = |step: &super::StepRecord| {
-                step.rows.iter().any(|row| row.slot as usize == index)
-            };
+            let named =
+                |step: &super::StepRecord| step.rows.iter().any(|row| row.slot as usize == index);
             let in_flight = self.flight.iter().filter(|step| named(step)).count();
             ensure!(
                 in_flight == held.in_flight() as usize,

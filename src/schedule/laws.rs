@@ -117,7 +117,12 @@ impl Scheduler {
             FINISH_LENGTH => at_limit,
             _ => true,
         };
-        law.must(length_told, "finish", finish, "it is 2 exactly when the last token allowed came")?;
+        law.must(
+            length_told,
+            "finish",
+            finish,
+            "it is 2 exactly when the last token allowed came",
+        )?;
         if finish == FINISH_STOP {
             let last = reader.tokens(law.row)[num_accepted as usize - 1] as u32;
             let position = request.num_emitted() + num_accepted as u32 - 1;

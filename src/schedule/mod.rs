@@ -174,8 +174,9 @@ impl Scheduler {
     pub fn set_vocabulary(&mut self, vocabulary: Vocabulary) -> Result<(), ConfigError> {
         let (found, wanted) = (vocabulary.len(), self.config.vocab_size);
         if found != wanted as usize {
-            let reason =
-                format!("{found} token byte strings for a vocab_size of {wanted}: give one a token");
+            let reason = format!(
+                "{found} token byte strings for a vocab_size of {wanted}: give one a token"
+            );
             return Err(ConfigError::new("token_bytes", reason));
         }
         self.vocabulary = Some(vocabulary);

@@ -92,15 +92,10 @@ impl CursorRules {
         }
         match mode {
             StateMode::Compact if verify_width == 1 => Err(CursorError::CompactWithoutDrafts),
-            StateMode::Replay if history_capacity < verify_width => Err(CursorError::Capacity {
-                capacity: history_capacity,
-                verify_width,
-            }),
-            _ => Ok(Self {
-                mode,
-                verify_width,
-                history_capacity,
-            }),
+            StateMode::Replay if history_capacity < verify_width => {
+                Err(CursorError::Capacity { capacity: history_capacity, verify_width })
+            }
+            _ => Ok(Self { mode, verify_width, history_capacity }),
         }
     }
 
@@ -150,19 +145,12 @@ impl CursorRules {
     /// `query_len` beyond the verify width.
     pub const fn begin(&self, cursor: Cursor, query_len: u32) -> Result<Begin, CursorError> {
         if query_len > self.verify_width {
-            return Err(CursorError::Query {
-                query_len,
-                verify_width: self.verify_width,
-            });
+            return Err(CursorError::Query { query_len, verify_width: self.verify_width });
         }
         let overflows = matches!(self.mode, StateMode::Replay)
             && query_len > 0
             && cursor.history_len + query_len > self.history_capacity;
-        Ok(if overflows {
-            self.fold_all(cursor)
-        } else {
-            Self::keep(cursor)
-        })
+        Ok(if overflows { self.fold_all(cursor) } else { Self::keep(cursor) })
     }
 
     /// The slot that row `row` of a step writes, by the cursor after
@@ -208,20 +196,14 @@ impl CursorRules {
         num_accepted: u32,
     ) -> Result<Begin, CursorError> {
         if num_accepted > query_len {
-            return Err(CursorError::Accepted {
-                num_accepted,
-                query_len,
-            });
+            return Err(CursorError::Accepted { num_accepted, query_len });
         }
         if num_accepted == 0 && query_len > 0 && matches!(self.mode, StateMode::Native) {
             return Err(CursorError::Lost { query_len });
         }
         match self.begin(cursor, query_len) {
             Err(error) => Err(error),
-            Ok(begin) => Ok(Begin {
-                cursor: self.accept(begin.cursor, num_accepted),
-                ..begin
-            }),
+            Ok(begin) => Ok(Begin { cursor: self.accept(begin.cursor, num_accepted), ..begin }),
         }
     }
 
@@ -234,13 +216,7 @@ impl CursorRules {
             return Self::keep(cursor);
         }
         let begin = self.fold_all(cursor);
-        Begin {
-            cursor: Cursor {
-                accepted: 0,
-                ..begin.cursor
-            },
-            ..begin
-        }
+        Begin { cursor: Cursor { accepted: 0, ..begin.cursor }, ..begin }
     }
 
     /// The source of a checkpoint after `rows` rows of a step (1..=A), by the cursor
@@ -253,12 +229,7 @@ impl CursorRules {
             StateMode::Compact => (0, 0, rows),
             StateMode::Replay => (0, begun.history_start, begun.history_len + rows),
         };
-        ExportSource {
-            state_slot,
-            fold_start,
-            fold_count,
-            conv_offset: last,
-        }
+        ExportSource { state_slot, fold_start, fold_count, conv_offset: last }
     }
 
     /// The source of a checkpoint of a row that no step is running.
@@ -273,11 +244,7 @@ impl CursorRules {
     }
 
     const fn keep(cursor: Cursor) -> Begin {
-        Begin {
-            cursor,
-            fold_start: cursor.history_start,
-            fold_count: 0,
-        }
+        Begin { cursor, fold_start: cursor.history_start, fold_count: 0 }
     }
 
     const fn fold_all(&self, cursor: Cursor) -> Begin {

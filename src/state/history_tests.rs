@@ -40,9 +40,7 @@ impl Device {
 
     fn ring(&self, start: u32, count: u32) -> Vec<u32> {
         let slot = |i| ((start + i) as usize) % self.records.len();
-        (0..count)
-            .map(|i| self.records[slot(i)].expect("a record never written"))
-            .collect()
+        (0..count).map(|i| self.records[slot(i)].expect("a record never written")).collect()
     }
 
     fn export(&self, source: ExportSource) -> Vec<u32> {
@@ -70,10 +68,7 @@ impl Device {
                 running.push(token);
                 self.states[*slot as usize].clone_from(&running);
             } else {
-                assert!(
-                    !folded_slots.contains(&(*slot as usize)),
-                    "read and written at once"
-                );
+                assert!(!folded_slots.contains(&(*slot as usize)), "read and written at once");
                 self.records[*slot as usize] = Some(token);
             }
             if row < accepted as usize {
@@ -81,11 +76,7 @@ impl Device {
             }
         }
         for (rows, source) in (1..).zip(&numbers.exports) {
-            assert_eq!(
-                self.export(*source),
-                self.truth[..old_len + rows],
-                "boundary {rows}"
-            );
+            assert_eq!(self.export(*source), self.truth[..old_len + rows], "boundary {rows}");
             assert_eq!(source.conv_offset as usize, rows - 1);
         }
         if self.mode == StateMode::Compact {
@@ -99,11 +90,7 @@ impl Device {
         if len > 0 {
             self.truth.extend(self.next..self.next + len);
             self.next += len;
-            let mut state = self.export(ExportSource {
-                fold_start,
-                fold_count,
-                ..live
-            });
+            let mut state = self.export(ExportSource { fold_start, fold_count, ..live });
             // In native the chunk starts from the accepted slot, which `check_live` saw.
             if self.mode == StateMode::Native {
                 state = self.truth[..self.truth.len() - len as usize].to_vec();
@@ -122,20 +109,13 @@ impl Device {
 fn numbers(rules: CursorRules, before: Cursor, query_len: u32, accepted: u32) -> (Cursor, Numbers) {
     let begin = rules.begin(before, query_len).unwrap();
     let after = rules.accept(begin.cursor, accepted);
-    assert_eq!(
-        rules.step(before, query_len, accepted).unwrap().cursor,
-        after
-    );
+    assert_eq!(rules.step(before, query_len, accepted).unwrap().cursor, after);
     let numbers = Numbers {
         read_slot: rules.read_slot(before),
         fold_start: begin.fold_start,
         fold_count: begin.fold_count,
-        write_slots: (0..query_len)
-            .map(|row| rules.write_slot(begin.cursor, row))
-            .collect(),
-        exports: (1..=accepted)
-            .map(|rows| rules.export_rows(begin.cursor, rows))
-            .collect(),
+        write_slots: (0..query_len).map(|row| rules.write_slot(begin.cursor, row)).collect(),
+        exports: (1..=accepted).map(|rows| rules.export_rows(begin.cursor, rows)).collect(),
         live: rules.export_live(after),
     };
     (after, numbers)
@@ -220,11 +200,8 @@ fn the_vectors_hold_for_the_device() {
     for case in vectors["state"].as_array().unwrap() {
         let mode = StateMode::parse(case["mode"].as_str().unwrap()).unwrap();
         let width = number(case, "verify_width");
-        let mut device = Device::new(
-            mode,
-            number(case, "num_state_slots"),
-            number(case, "num_record_slots"),
-        );
+        let mut device =
+            Device::new(mode, number(case, "num_state_slots"), number(case, "num_record_slots"));
         for step in case["steps"].as_array().unwrap() {
             let (fold_start, fold_count) = (number(step, "fold_start"), number(step, "fold_count"));
             let live = source(&step["live"]);
@@ -233,10 +210,8 @@ fn the_vectors_hold_for_the_device() {
                 continue;
             }
             let list = |key: &str| step[key].as_array().unwrap().clone();
-            let write_slots: Vec<u32> = list("write_slots")
-                .iter()
-                .map(|n| n.as_u64().unwrap() as u32)
-                .collect();
+            let write_slots: Vec<u32> =
+                list("write_slots").iter().map(|n| n.as_u64().unwrap() as u32).collect();
             let (query_len, accepted) = (number(step, "query_len"), number(step, "num_accepted"));
             folds += u32::from(fold_count > 0);
             wraps += u32::from(write_slots.windows(2).any(|pair| pair[1] < pair[0]));
@@ -247,14 +222,7 @@ fn the_vectors_hold_for_the_device() {
             let read_slot = number(step, "read_slot");
             device.decode(
                 accepted,
-                &Numbers {
-                    read_slot,
-                    fold_start,
-                    fold_count,
-                    write_slots,
-                    exports,
-                    live,
-                },
+                &Numbers { read_slot, fold_start, fold_count, write_slots, exports, live },
             );
         }
     }
@@ -274,35 +242,17 @@ fn illegal_rules_and_steps_are_refused() {
     let new = CursorRules::new;
     assert_eq!(new(StateMode::Native, 0, 0), Err(CursorError::Width(0)));
     assert_eq!(new(StateMode::Native, 17, 0), Err(CursorError::Width(17)));
-    assert_eq!(
-        new(StateMode::Compact, 1, 0),
-        Err(CursorError::CompactWithoutDrafts)
-    );
-    let below = CursorError::Capacity {
-        capacity: 3,
-        verify_width: 4,
-    };
+    assert_eq!(new(StateMode::Compact, 1, 0), Err(CursorError::CompactWithoutDrafts));
+    let below = CursorError::Capacity { capacity: 3, verify_width: 4 };
     assert_eq!(new(StateMode::Replay, 4, 3), Err(below));
     assert!(below.to_string().contains("replay_history_len"));
     let rules = new(StateMode::Replay, 4, 4).unwrap();
     let cursor = Cursor::default();
-    assert_eq!(
-        rules.begin(cursor, 5),
-        Err(CursorError::Query {
-            query_len: 5,
-            verify_width: 4
-        })
-    );
-    let too_many = CursorError::Accepted {
-        num_accepted: 3,
-        query_len: 2,
-    };
+    assert_eq!(rules.begin(cursor, 5), Err(CursorError::Query { query_len: 5, verify_width: 4 }));
+    let too_many = CursorError::Accepted { num_accepted: 3, query_len: 2 };
     assert_eq!(rules.step(cursor, 2, 3), Err(too_many));
     let native = new(StateMode::Native, 4, 0).unwrap();
-    assert_eq!(
-        native.step(cursor, 2, 0),
-        Err(CursorError::Lost { query_len: 2 })
-    );
+    assert_eq!(native.step(cursor, 2, 0), Err(CursorError::Lost { query_len: 2 }));
     assert_eq!(native.step(cursor, 0, 0).unwrap().cursor, cursor);
 }
 

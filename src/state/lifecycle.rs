@@ -121,25 +121,15 @@ impl StateRow<Empty> {
     pub fn reset(self) -> StateRow<Live> {
         self.live(Live {
             seq_len: 0,
-            cursor: Cursor {
-                accepted: 0,
-                history_start: 0,
-                history_len: 0,
-            },
+            cursor: Cursor { accepted: 0, history_start: 0, history_len: 0 },
         })
     }
 
     /// The row filled from a checkpoint of `seq_len` tokens. The cursor starts anew:
     /// a checkpoint is canonical and has no history.
     pub fn restore(self, checkpoint: &PinnedCheckpoint, seq_len: u32) -> StateRow<Live> {
-        debug_assert!(
-            checkpoint.id() != CheckpointId::NULL,
-            "the null row is never published"
-        );
-        self.live(Live {
-            seq_len,
-            cursor: Cursor::default(),
-        })
+        debug_assert!(checkpoint.id() != CheckpointId::NULL, "the null row is never published");
+        self.live(Live { seq_len, cursor: Cursor::default() })
     }
 
     /// The ownership, to be given back to the table.
@@ -148,10 +138,7 @@ impl StateRow<Empty> {
     }
 
     fn live(self, phase: Live) -> StateRow<Live> {
-        StateRow {
-            row: self.row,
-            phase,
-        }
+        StateRow { row: self.row, phase }
     }
 }
 
@@ -170,22 +157,12 @@ impl StateRow<Live> {
 
     /// The row in its first step in flight.
     pub fn launch(self) -> StateRow<Verifying> {
-        StateRow {
-            row: self.row,
-            phase: Verifying {
-                live: self.phase,
-                in_flight: 1,
-            },
-        }
+        StateRow { row: self.row, phase: Verifying { live: self.phase, in_flight: 1 } }
     }
 
     /// A second row with the same state, and the copy that makes it so.
     pub fn fork(self, into: StateRow<Empty>) -> (Self, Self, StateCopy) {
-        let copy = StateCopy {
-            from: self.id(),
-            to: into.id(),
-            cursor: self.phase.cursor,
-        };
+        let copy = StateCopy { from: self.id(), to: into.id(), cursor: self.phase.cursor };
         let twin = into.live(self.phase);
         (self, twin, copy)
     }
@@ -204,10 +181,7 @@ impl StateRow<Live> {
 
     /// The row given up, to be recomputed or restored later.
     pub fn preempt(self) -> StateRow<Empty> {
-        StateRow {
-            row: self.row,
-            phase: Empty,
-        }
+        StateRow { row: self.row, phase: Empty }
     }
 
     /// The state moved to another row; state, records and cursor go together.
@@ -250,41 +224,25 @@ impl StateRow<Verifying> {
     pub fn commit(self, rules: CursorRules, outcome: Outcome) -> Result<RowState, CommitError> {
         let mut live = self.phase.live;
         let stepped = match outcome {
-            Outcome::Decode {
-                query_len,
-                num_accepted,
-                folded,
-            } => rules
-                .step(live.cursor, query_len, num_accepted)
-                .and_then(|begin| {
+            Outcome::Decode { query_len, num_accepted, folded } => {
+                rules.step(live.cursor, query_len, num_accepted).and_then(|begin| {
                     if begin.fold_count == folded {
                         Ok((begin.cursor, num_accepted))
                     } else {
-                        Err(CursorError::Folded {
-                            folded,
-                            expected: begin.fold_count,
-                        })
+                        Err(CursorError::Folded { folded, expected: begin.fold_count })
                     }
-                }),
+                })
+            }
             Outcome::Prefill { len } => Ok((rules.prefill(live.cursor, len).cursor, len)),
         };
         if let Ok((cursor, consumed)) = stepped {
-            live = Live {
-                seq_len: live.seq_len + consumed,
-                cursor,
-            };
+            live = Live { seq_len: live.seq_len + consumed, cursor };
         }
         let row = match self.phase.in_flight {
-            1 => RowState::Live(StateRow {
-                row: self.row,
-                phase: live,
-            }),
+            1 => RowState::Live(StateRow { row: self.row, phase: live }),
             more => RowState::Verifying(StateRow {
                 row: self.row,
-                phase: Verifying {
-                    live,
-                    in_flight: more - 1,
-                },
+                phase: Verifying { live, in_flight: more - 1 },
             }),
         };
         match stepped {

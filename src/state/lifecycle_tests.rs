@@ -11,11 +11,7 @@ fn rules(mode: StateMode) -> CursorRules {
 }
 
 fn decode(query_len: u32, num_accepted: u32, folded: u32) -> Outcome {
-    Outcome::Decode {
-        query_len,
-        num_accepted,
-        folded,
-    }
+    Outcome::Decode { query_len, num_accepted, folded }
 }
 
 fn live(state: RowState) -> StateRow<super::Live> {
@@ -33,17 +29,12 @@ fn two_steps_in_flight_commit_one_after_the_other() {
     let row = row.launch(2).unwrap();
     let error = row.launch(2).unwrap_err();
     assert!(error.to_string().contains("overlap_depth"));
-    let state = error
-        .row
-        .commit(rules, Outcome::Prefill { len: 7 })
-        .unwrap();
+    let state = error.row.commit(rules, Outcome::Prefill { len: 7 }).unwrap();
     assert_eq!((state.committed_len(), state.num_in_flight()), (7, 1));
     let row = state.launch(2).unwrap();
     let state = row.commit(rules, decode(4, 3, 0)).unwrap();
     assert_eq!((state.committed_len(), state.num_in_flight()), (10, 1));
-    let RowState::Verifying(row) = state else {
-        panic!("a step is in flight")
-    };
+    let RowState::Verifying(row) = state else { panic!("a step is in flight") };
     let row = live(row.commit(rules, decode(0, 0, 0)).unwrap());
     assert_eq!((row.seq_len(), row.cursor().accepted), (10, 2));
     table.free(row.preempt().into_ref());
@@ -56,23 +47,11 @@ fn a_contradictory_result_keeps_the_cursor_and_gives_the_row_back() {
     let rules = rules(StateMode::Replay);
     let row = StateRow::new(table.try_take().unwrap()).reset();
     let error = row.launch().commit(rules, decode(2, 3, 0)).unwrap_err();
-    assert_eq!(
-        error.error,
-        CursorError::Accepted {
-            num_accepted: 3,
-            query_len: 2
-        }
-    );
+    assert_eq!(error.error, CursorError::Accepted { num_accepted: 3, query_len: 2 });
     let row = live(error.row);
     assert_eq!(row.seq_len(), 0);
     let error = row.launch().commit(rules, decode(2, 1, 5)).unwrap_err();
-    assert_eq!(
-        error.error,
-        CursorError::Folded {
-            folded: 5,
-            expected: 0
-        }
-    );
+    assert_eq!(error.error, CursorError::Folded { folded: 5, expected: 0 });
     table.free(live(error.row).preempt().into_ref());
     assert_eq!(table.num_free(), 1);
 }
@@ -87,22 +66,13 @@ fn history_goes_along_when_a_row_is_forked_or_moved() {
     assert_eq!(cursor.history_len, 3);
     let other = StateRow::new(table.try_take().unwrap());
     let (row, twin, copy) = row.fork(other);
-    assert_eq!(
-        (copy.from, copy.to, copy.cursor),
-        (row.id(), twin.id(), cursor)
-    );
+    assert_eq!((copy.from, copy.to, copy.cursor), (row.id(), twin.id(), cursor));
     assert_eq!((twin.seq_len(), twin.cursor()), (3, cursor));
     let twin = live(twin.launch().commit(rules, decode(4, 4, 0)).unwrap());
-    assert_eq!(
-        (row.cursor().history_len, twin.cursor().history_len),
-        (3, 7)
-    );
+    assert_eq!((row.cursor().history_len, twin.cursor().history_len), (3, 7));
     let old = row.id();
     let (row, empty, copy) = row.migrate(StateRow::new(table.try_take().unwrap()));
-    assert_eq!(
-        (copy.from, copy.to, row.cursor(), empty.id()),
-        (old, row.id(), cursor, old)
-    );
+    assert_eq!((copy.from, copy.to, row.cursor(), empty.id()), (old, row.id(), cursor, old));
     table.check([row.id(), twin.id(), empty.id()]).unwrap();
     for row in [row.preempt(), twin.preempt(), empty] {
         table.free(row.into_ref());
@@ -143,16 +113,8 @@ fn a_recycled_row_restores_without_the_history_of_its_last_owner() {
     let into = cache.try_take_checkpoint(&mut pool).unwrap();
     let before = row.cursor();
     let (row, export) = row.checkpoint(rules, &into);
-    let source = ExportSource {
-        state_slot: 0,
-        fold_start: 0,
-        fold_count: 2,
-        conv_offset: 1,
-    };
-    assert_eq!(
-        (export.from, export.to, export.seq_len),
-        (row.id(), into.id(), 3)
-    );
+    let source = ExportSource { state_slot: 0, fold_start: 0, fold_count: 2, conv_offset: 1 };
+    assert_eq!((export.from, export.to, export.seq_len), (row.id(), into.id(), 3));
     assert_eq!((export.source, row.cursor()), (source, before));
 }
 
@@ -162,13 +124,7 @@ fn a_lost_or_doubly_owned_row_is_reported() {
     let row = table.try_take().unwrap();
     let id = row.id();
     drop(row);
-    assert_eq!(
-        table.check([]),
-        Err(StateIntegrityError::Lost { row: id.0 })
-    );
-    assert_eq!(
-        table.check([id, id]),
-        Err(StateIntegrityError::TwoOwners { row: id.0 })
-    );
+    assert_eq!(table.check([]), Err(StateIntegrityError::Lost { row: id.0 }));
+    assert_eq!(table.check([id, id]), Err(StateIntegrityError::TwoOwners { row: id.0 }));
     assert!(table.check([id, StateIdx::NULL]).is_err());
 }

@@ -50,10 +50,7 @@ impl StateTable {
     /// A table of `num_states` usable rows, all free.
     #[must_use]
     pub fn new(num_states: u32) -> Self {
-        Self {
-            free: (1..=num_states).rev().map(StateIdx).collect(),
-            num_states,
-        }
+        Self { free: (1..=num_states).rev().map(StateIdx).collect(), num_states }
     }
 
     /// A free row, or `None`.

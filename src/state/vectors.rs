@@ -82,20 +82,12 @@ fn decode_json(
     query_len: u32,
     accepted: u32,
 ) -> (Cursor, Value) {
-    let Begin {
-        cursor: begun,
-        fold_start,
-        fold_count,
-    } = rules
-        .begin(before, query_len)
-        .expect("the script is cut to the width");
+    let Begin { cursor: begun, fold_start, fold_count } =
+        rules.begin(before, query_len).expect("the script is cut to the width");
     let after = rules.accept(begun, accepted);
-    let writes: Vec<u32> = (0..query_len)
-        .map(|row| rules.write_slot(begun, row))
-        .collect();
-    let exports: Vec<Value> = (1..=accepted)
-        .map(|rows| export_json(rows, rules.export_rows(begun, rows)))
-        .collect();
+    let writes: Vec<u32> = (0..query_len).map(|row| rules.write_slot(begun, row)).collect();
+    let exports: Vec<Value> =
+        (1..=accepted).map(|rows| export_json(rows, rules.export_rows(begun, rows))).collect();
     let step = json!({
         "kind": "decode",
         "query_len": query_len,
@@ -114,11 +106,7 @@ fn decode_json(
 }
 
 fn prefill_json(rules: CursorRules, before: Cursor, len: u32) -> (Cursor, Value) {
-    let Begin {
-        cursor: after,
-        fold_start,
-        fold_count,
-    } = rules.prefill(before, len);
+    let Begin { cursor: after, fold_start, fold_count } = rules.prefill(before, len);
     let step = json!({
         "kind": "prefill",
         "len": len,

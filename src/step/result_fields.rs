@@ -26,7 +26,7 @@ field_table! {
         num_rows[1],
         /// Tokens emitted, base token included; 0 for HOLD and inner chunks.
         num_accepted[dims.rows],
-        /// Target rows run: decode 0..=query_len, prefill exactly query_len.
+        /// Target rows run: decode `0..=query_len`, prefill exactly `query_len`.
         rows_run[dims.rows],
         /// Replay rows folded; 0 in native mode.
         folded[dims.rows],

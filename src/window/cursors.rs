@@ -109,11 +109,7 @@ impl WindowRules {
     /// ran no drafter, and at a boundary without a snapshot.
     #[must_use]
     pub const fn skip(&self, end: u32) -> WindowCursor {
-        WindowCursor {
-            origin: end,
-            end,
-            valid_from: end,
-        }
+        WindowCursor { origin: end, end, valid_from: end }
     }
 
     /// The window after a snapshot of the last `count` positions before `boundary`
@@ -123,29 +119,17 @@ impl WindowRules {
     /// More rows than positions or than the window.
     pub const fn restore(&self, boundary: u32, count: u32) -> Result<WindowCursor, WindowError> {
         if count > boundary || count > self.window {
-            return Err(WindowError::Restore {
-                count,
-                boundary,
-                window: self.window,
-            });
+            return Err(WindowError::Restore { count, boundary, window: self.window });
         }
         let valid_from = boundary - count;
-        Ok(WindowCursor {
-            origin: valid_from,
-            end: boundary,
-            valid_from,
-        })
+        Ok(WindowCursor { origin: valid_from, end: boundary, valid_from })
     }
 
     /// Visible rows: rows `0..count` of the ring.
     #[must_use]
     pub const fn visible(&self, cursor: WindowCursor) -> u32 {
         let valid = cursor.end - cursor.valid_from;
-        if valid < self.window {
-            valid
-        } else {
-            self.window
-        }
+        if valid < self.window { valid } else { self.window }
     }
 
     /// The positions of the visible rows.
@@ -174,32 +158,16 @@ impl WindowRules {
     ) -> Result<WindowCommit, WindowError> {
         let new_end = first + len;
         if first > cursor.end {
-            return Err(WindowError::Gap {
-                first,
-                end: cursor.end,
-            });
+            return Err(WindowError::Gap { first, end: cursor.end });
         }
         if new_end < cursor.end {
-            return Err(WindowError::Backwards {
-                new_end,
-                end: cursor.end,
-            });
+            return Err(WindowError::Backwards { new_end, end: cursor.end });
         }
-        let mut from = if first > cursor.valid_from {
-            first
-        } else {
-            cursor.valid_from
-        };
+        let mut from = if first > cursor.valid_from { first } else { cursor.valid_from };
         if new_end > self.window && new_end - self.window > from {
             from = new_end - self.window;
         }
-        let cursor = WindowCursor {
-            end: new_end,
-            ..cursor
-        };
-        Ok(WindowCommit {
-            cursor,
-            writes: from..new_end,
-        })
+        let cursor = WindowCursor { end: new_end, ..cursor };
+        Ok(WindowCommit { cursor, writes: from..new_end })
     }
 }

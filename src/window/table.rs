@@ -88,20 +88,14 @@ impl RingTable {
     /// A table of `num_rings` usable rings, all free.
     #[must_use]
     pub fn new(num_rings: u32) -> Self {
-        Self {
-            free: (1..=num_rings).rev().map(RingId).collect(),
-            num_rings,
-        }
+        Self { free: (1..=num_rings).rev().map(RingId).collect(), num_rings }
     }
 
     /// A free ring with an empty window, or `None`.
     #[must_use]
     pub fn try_take(&mut self) -> Option<Ring> {
         let id = self.free.pop()?;
-        Some(Ring {
-            id,
-            cursor: WindowCursor::default(),
-        })
+        Some(Ring { id, cursor: WindowCursor::default() })
     }
 
     /// Gives a ring back.
@@ -132,10 +126,7 @@ impl RingTable {
         }
         let expected = |ring: usize| u32::from(ring > 0);
         match (0..owners.len()).find(|ring| owners[*ring] != expected(*ring)) {
-            Some(ring) => Err(RingIntegrityError {
-                ring: ring as u32,
-                owners: owners[ring],
-            }),
+            Some(ring) => Err(RingIntegrityError { ring: ring as u32, owners: owners[ring] }),
             None => Ok(()),
         }
     }

@@ -21,10 +21,7 @@ impl Memory {
     }
 
     fn visible(&self, count: u32) -> BTreeSet<u32> {
-        self.rows[..count as usize]
-            .iter()
-            .map(|row| row.expect("a row never written"))
-            .collect()
+        self.rows[..count as usize].iter().map(|row| row.expect("a row never written")).collect()
     }
 }
 
@@ -76,12 +73,7 @@ fn number(value: &Value, key: &str) -> u32 {
 }
 
 fn numbers(value: &Value, key: &str) -> Vec<u32> {
-    value[key]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|n| n.as_u64().unwrap() as u32)
-        .collect()
+    value[key].as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as u32).collect()
 }
 
 #[test]
@@ -90,13 +82,8 @@ fn the_vectors_hold_for_a_ring_in_memory() {
     let (mut wrapped, mut longer) = (0, 0);
     for case in vectors.as_array().unwrap() {
         let window = number(case, "window");
-        let (from, end) = (
-            number(&case["start"], "valid_from"),
-            number(&case["start"], "end"),
-        );
-        let mut memory = Memory {
-            rows: vec![None; window as usize],
-        };
+        let (from, end) = (number(&case["start"], "valid_from"), number(&case["start"], "end"));
+        let mut memory = Memory { rows: vec![None; window as usize] };
         memory.write(from..end, 0..end - from);
         let mut valid: Vec<u32> = (from..end).collect();
         for commit in case["commits"].as_array().unwrap() {
@@ -117,32 +104,17 @@ fn the_vectors_hold_for_a_ring_in_memory() {
             assert_eq!(in_order, shown.into_iter().collect::<Vec<_>>());
         }
     }
-    assert!(
-        wrapped > 3 && longer > 3,
-        "the cases cover neither wrapping nor long chunks"
-    );
+    assert!(wrapped > 3 && longer > 3, "the cases cover neither wrapping nor long chunks");
 }
 
 #[test]
 fn bad_windows_and_commits_are_refused() {
     assert_eq!(WindowRules::new(0, 4), Err(WindowError::Empty { block: 4 }));
-    assert_eq!(
-        WindowRules::new(3, 4),
-        Err(WindowError::BelowBlock {
-            window: 3,
-            block: 4
-        })
-    );
+    assert_eq!(WindowRules::new(3, 4), Err(WindowError::BelowBlock { window: 3, block: 4 }));
     let rules = WindowRules::new(4, 4).unwrap();
     let cursor = rules.restore(6, 4).unwrap();
-    assert_eq!(
-        rules.commit(cursor, 7, 1),
-        Err(WindowError::Gap { first: 7, end: 6 })
-    );
-    assert_eq!(
-        rules.commit(cursor, 4, 1),
-        Err(WindowError::Backwards { new_end: 5, end: 6 })
-    );
+    assert_eq!(rules.commit(cursor, 7, 1), Err(WindowError::Gap { first: 7, end: 6 }));
+    assert_eq!(rules.commit(cursor, 4, 1), Err(WindowError::Backwards { new_end: 5, end: 6 }));
     assert!(rules.restore(9, 5).is_err() && rules.restore(2, 3).is_err());
 }
 
@@ -154,10 +126,7 @@ fn a_ring_used_again_shows_nothing_of_its_last_owner() {
     ring.commit(rules, 0, 6).unwrap();
     table.free(ring);
     let ring = table.try_take().unwrap();
-    assert_eq!(
-        (ring.cursor(), rules.visible(ring.cursor())),
-        (WindowCursor::default(), 0)
-    );
+    assert_eq!((ring.cursor(), rules.visible(ring.cursor())), (WindowCursor::default(), 0));
     assert!(table.try_take().is_none());
     assert_eq!(table.check([ring.id()]), Ok(()));
     assert!(table.check([]).is_err() && table.check([ring.id(), ring.id()]).is_err());

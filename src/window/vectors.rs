@@ -11,11 +11,7 @@ type Case = (u32, (u32, u32), &'static [(u32, u32)]);
 /// one token at a time around the end, chunks longer than the window, rows written
 /// again, and restored windows that are full, short and empty.
 const CASES: &[Case] = &[
-    (
-        4,
-        (0, 0),
-        &[(0, 0), (0, 1), (1, 2), (3, 1), (4, 1), (5, 3), (8, 4)],
-    ),
+    (4, (0, 0), &[(0, 0), (0, 1), (1, 2), (3, 1), (4, 1), (5, 3), (8, 4)]),
     (4, (0, 0), &[(0, 9), (9, 1), (9, 3), (12, 17), (29, 2)]),
     (4, (7, 4), &[(7, 1), (8, 4), (11, 2), (13, 5)]),
     (5, (12, 2), &[(12, 2), (13, 2), (15, 1), (16, 11), (27, 3)]),
@@ -34,9 +30,7 @@ fn cursor_json(cursor: WindowCursor) -> Value {
 pub(crate) fn window_vectors() -> Value {
     let case = |(window, (boundary, count), commits): &Case| {
         let rules = WindowRules::new(*window, 1).expect("the cases have windows of at least 1");
-        let start = rules
-            .restore(*boundary, *count)
-            .expect("the cases restore what fits");
+        let start = rules.restore(*boundary, *count).expect("the cases restore what fits");
         let mut cursor = start;
         let mut steps = Vec::new();
         for (first, len) in *commits {

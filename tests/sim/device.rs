@@ -4,9 +4,7 @@
 use std::collections::HashSet;
 
 use mtpcore::config::Config;
-use mtpcore::step::{
-    Dims, PlanView, ROW_DECODE, ROW_PREFILL_FINAL, ResultColumns, result_len,
-};
+use mtpcore::step::{Dims, PlanView, ROW_DECODE, ROW_PREFILL_FINAL, ResultColumns, result_len};
 
 use super::model::{START, Terms, attend, consume};
 use super::rng::Rng;

@@ -22,7 +22,14 @@ CONTINUE = (
     "How does it go on?",
     "Finish this for me.",
 )
-MORE = ("Go on.", "Continue.", "And then?", "What comes after that?", "More, please.", "Tell me more.")
+MORE = (
+    "Go on.",
+    "Continue.",
+    "And then?",
+    "What comes after that?",
+    "More, please.",
+    "Tell me more.",
+)
 STYLES = {
     "shakespeare": (
         "Write a scene in the manner of Shakespeare.",

@@ -41,7 +41,10 @@ def step_delta(mixer: GatedDeltaNet, x: Tensor, cache: Cache) -> Tensor:
 
 def step_attention(mixer: GatedAttention, x: Tensor, cache: Cache, position: int) -> Tensor:
     q, k, v, gate = mixer.project(x, torch.tensor([position], device=x.device))
-    cache.keys[:, :, position], cache.values[:, :, position] = k[:, :, 0].float(), v[:, :, 0].float()
+    cache.keys[:, :, position], cache.values[:, :, position] = (
+        k[:, :, 0].float(),
+        v[:, :, 0].float(),
+    )
     keys, values = cache.keys[:, :, : position + 1], cache.values[:, :, : position + 1]
     return mixer.finish(F.scaled_dot_product_attention(q.float(), keys, values), gate)
 
@@ -53,7 +56,9 @@ def noise(shape: torch.Size, generator: torch.Generator, device: torch.device) -
 
 
 @torch.no_grad()
-def generate(model: TinyModel, prompts: Tensor, size: int, temperature: Tensor, seed: int) -> Tensor:
+def generate(
+    model: TinyModel, prompts: Tensor, size: int, temperature: Tensor, seed: int
+) -> Tensor:
     """Prompts [rows, n] (n at least 1) continued to [rows, size]; temperature [rows], 0 = greedy."""
     trunk, device = model.model.eval(), prompts.device
     caches = [Cache(layer.mixer, len(prompts), size) for layer in trunk.layers]

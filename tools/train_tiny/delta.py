@@ -57,9 +57,7 @@ def kernel(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor) -> Tensor:
     from fla.ops.kda import chunk_kda  # type: ignore[import-not-found]
 
     wide = g[..., None].expand(*g.shape, k.shape[-1]).contiguous()
-    out, _ = chunk_kda(
-        q, k, v, wide, beta, use_qk_l2norm_in_kernel=True, disable_recompute=True
-    )
+    out, _ = chunk_kda(q, k, v, wide, beta, use_qk_l2norm_in_kernel=True, disable_recompute=True)
     return out
 
 
@@ -70,7 +68,7 @@ def kernel_agrees(device: torch.device) -> bool:
     torch.manual_seed(0)
     shape = (2, 200, 8, 64)
     inputs = [torch.randn(shape, device=device, dtype=torch.bfloat16) for _ in range(3)]
-    decay = -torch.rand(shape[:3], device=device) ** 3 * 8
+    decay = -(torch.rand(shape[:3], device=device) ** 3) * 8
     inputs += [decay, torch.rand(shape[:3], device=device)]
     weight = torch.randn(shape, device=device)
     grads: list[list[Tensor]] = []
@@ -78,7 +76,9 @@ def kernel_agrees(device: torch.device) -> bool:
         leaves = [x.detach().clone().requires_grad_() for x in inputs]
         out = rule(*leaves).float()
         grads.append([out.detach(), *torch.autograd.grad((out * weight).sum(), leaves)])
-    errors = [((a - b).float().norm() / a.float().norm()).item() for a, b in zip(*grads, strict=True)]
+    errors = [
+        ((a - b).float().norm() / a.float().norm()).item() for a, b in zip(*grads, strict=True)
+    ]
     print("kernel against torch, relative errors:", [round(e, 5) for e in errors], flush=True)
     return max(errors) < 0.03
 

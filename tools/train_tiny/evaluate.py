@@ -114,9 +114,15 @@ def measure(folder: Path, data: Path, limit: int | None) -> dict[str, object]:
 def gaps(old: object, new: object, path: str = "") -> list[tuple[str, float]]:
     """Absolute differences of all numbers of two trees of one form."""
     if isinstance(old, dict) and isinstance(new, dict):
-        return [g for key in old.keys() & new.keys() for g in gaps(old[key], new[key], f"{path}.{key}")]
+        return [
+            g for key in old.keys() & new.keys() for g in gaps(old[key], new[key], f"{path}.{key}")
+        ]
     if isinstance(old, list) and isinstance(new, list):
-        return [g for i, (a, b) in enumerate(zip(old, new, strict=True)) for g in gaps(a, b, f"{path}.{i}")]
+        return [
+            g
+            for i, (a, b) in enumerate(zip(old, new, strict=True))
+            for g in gaps(a, b, f"{path}.{i}")
+        ]
     if isinstance(old, int | float) and isinstance(new, int | float):
         return [(path, abs(old - new))]
     return []
@@ -130,7 +136,9 @@ def samples(folder: Path, prompts: list[str]) -> None:
     for prompt in prompts:
         ids = tokenizer(prompt, return_tensors="pt").input_ids
         for choice in ({"do_sample": False}, {"do_sample": True, "temperature": 0.8, "top_k": 0}):
-            out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=100, **choice)
+            out = model.generate(
+                ids, attention_mask=torch.ones_like(ids), max_new_tokens=100, **choice
+            )
             print("---", choice, repr(prompt))
             print(tokenizer.decode(out[0, ids.shape[1] :]))
 

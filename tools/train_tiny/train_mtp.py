@@ -13,10 +13,11 @@ from decode import generate
 from delta import DeltaRule, kernel_agrees
 from export import stored
 from model import TinyModel
+from pace import Pace, rate
 from safetensors.torch import load_file, save_file
 from settings import Shape
 from torch import Tensor, nn
-from train_trunk import Clock, held_loss, optimisers, rate
+from train_trunk import held_loss, optimisers
 from unroll import unroll
 
 SIZE = 512
@@ -72,8 +73,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--trunk", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="safetensors file, float32")
+    parser.add_argument("--head", type=Path, help="start from the head in this file")
     parser.add_argument("--steps", type=int, default=1500, help="optimiser steps")
-    parser.add_argument("--seconds", type=float, help="fewer steps if they would take longer")
+    parser.add_argument("--seconds", type=float, help="end the run, schedule included, by then")
     parser.add_argument("--ahead", type=int, default=5, help="steps unrolled while training")
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--decay", type=float, default=0.1)
@@ -92,19 +94,23 @@ def main() -> None:
         {n.removeprefix("model."): w.float() for n, w in weights.items() if n.startswith("model.")}
     )
     model.model.requires_grad_(False).eval()
-    clock = Clock(args.seconds)
+    if args.head:
+        head = {n: w for n, w in load_file(args.head).items() if n.startswith("mtp.")}
+        model.load_state_dict(head, strict=False)
+    pace = Pace(args.steps, args.seconds)
     own = torch.cat(
-        [own_texts(model, data, min(2048, args.own), args.seed + i)
-         for i in range(max(1, args.own // 2048))]
+        [
+            own_texts(model, data, min(2048, args.own), args.seed + i)
+            for i in range(max(1, args.own // 2048))
+        ]
     )
-    print(f"{own.numel()} tokens by the trunk, {clock.seconds():.0f} s", flush=True)
+    print(f"{own.numel()} tokens by the trunk, {pace.seconds():.0f} s", flush=True)
     found = optimisers(model.mtp, "muon", args.lr, args.decay)
     texts = batches(data, 10**6, max(2, args.rows * SIZE // CHUNK), 0.2, args.seed)
     draw = torch.Generator().manual_seed(args.seed)
     log = []
-    step, steps = -1, args.steps
-    while (step := step + 1) < steps:
-        steps = clock.fit(step, steps)
+    step, progress = 0, pace.progress(0)
+    while progress < 1:
         if step % 5 < 3:
             tokens = own[torch.randint(len(own), (args.rows,), generator=draw)]
         else:
@@ -113,7 +119,7 @@ def main() -> None:
             tokens = tokens.reshape(-1, size)
         for optimiser in found:
             for group in optimiser.param_groups:
-                group["lr"] = args.lr * rate(step, steps)
+                group["lr"] = args.lr * rate(step, progress)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = mtp_loss(model, tokens, args.ahead, args.hard)
         loss.backward()
@@ -121,13 +127,18 @@ def main() -> None:
         for optimiser in found:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        if step % 500 == 499 or step == steps - 1:
-            log.append({"step": step + 1, "loss": loss.item()})
-            print(json.dumps(log[-1]), f"{clock.seconds():.0f} s", flush=True)
-    save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+        step += 1
+        progress = pace.progress(step)
+        if step % 200 and progress < 1:
+            continue
+        log.append({"step": step, "loss": loss.item()})
+        print(json.dumps(log[-1]), f"{pace.seconds():.0f} s", flush=True)
+        save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+    pace.rearm()
     model.load_state_dict({n: w.float() for n, w in stored(model.state_dict()).items()})
     log.append({"held_nats_per_token": held_loss(model, data), **report(model, data)})
     print(json.dumps(log[-1]), flush=True)
+    pace.close()
     args.out.with_suffix(".json").write_text(json.dumps(log))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import time
 from pathlib import Path
 
 import torch
@@ -13,11 +12,14 @@ import torch.nn.functional as F
 from batches import CHUNK, Data, batches, held_windows
 from delta import DeltaRule, kernel_agrees
 from model import TinyModel
+from pace import Pace, rate
+from resume import load_state, save_state
 from safetensors.torch import save_file
 from settings import Shape
 from torch import Tensor, nn
 
 WINDOW = 1024
+LOOK = 200
 
 
 def trunk_loss(model: TinyModel, tokens: Tensor, dropout: float) -> Tensor:
@@ -61,33 +63,6 @@ def optimisers(model: nn.Module, kind: str, lr: float, decay: float) -> list[tor
     return found
 
 
-def rate(step: int, steps: int, warmup: int = 100) -> float:
-    """Share of the peak rate: linear up, cosine down to 2 %."""
-    if step < warmup:
-        return (step + 1) / warmup
-    return 0.02 + 0.49 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
-
-
-class Clock:
-    """Seconds since its making, and how many steps fit in a limit."""
-
-    def __init__(self, limit: float | None) -> None:
-        self.start, self.limit, self.early = time.perf_counter(), limit, 0.0
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self.start
-
-    def fit(self, step: int, steps: int) -> int:
-        """`steps`, or fewer at step 80, by the pace since step 20 (compilation is over then)."""
-        if step == 20:
-            self.early = self.seconds()
-        if step == 80 and self.limit:
-            pace = (self.seconds() - self.early) / 60 * 1.06
-            steps = min(steps, 80 + int((self.limit - self.seconds()) / pace))
-            print(f"{steps} steps of {pace:.3f} s", flush=True)
-        return steps
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
@@ -101,7 +76,10 @@ def main() -> None:
     parser.add_argument("--chat", type=float, default=0.2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", type=int, default=None, help="in place of --epochs")
-    parser.add_argument("--seconds", type=float, help="fewer steps if they would take longer")
+    parser.add_argument("--seconds", type=float, help="end the run, schedule included, by then")
+    parser.add_argument(
+        "--resume", action="store_true", help="go on from OUT's .state if it is there"
+    )
     args = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     DeltaRule.use_kernel = kernel_agrees(device)
@@ -111,15 +89,22 @@ def main() -> None:
     found = optimisers(model.model, args.optimiser, args.lr, args.decay)
     steps = int(args.epochs * len(data.text) / (CHUNK * args.chunks * (1 - args.chat)))
     steps = args.steps or steps
-    best, log, clock = math.inf, [], Clock(args.seconds)
-    for step, tokens in enumerate(batches(data, 10**6, args.chunks, args.chat, args.seed)):
-        if step == steps:
-            break
-        steps = clock.fit(step, steps)
+    kept = {"step": 0.0, "progress": 0.0, "best": math.inf}
+    state = args.out.with_suffix(".state")
+    if args.resume and state.exists():
+        kept = load_state(state, model, found, device)
+        print("goes on from", kept, flush=True)
+    step, best, log = int(kept["step"]), kept["best"], []
+    pace = Pace(steps, args.seconds, kept["progress"])
+    # A resumed run draws other batches than an unbroken one: it does not replay the generator.
+    stream = batches(data, 10**6, args.chunks, args.chat, args.seed + step)
+    progress, ran = pace.progress(step), False
+    while progress < 1:
+        tokens = next(stream)
         model.train()
         for optimiser in found:
             for group in optimiser.param_groups:
-                group["lr"] = args.lr * rate(step, steps)
+                group["lr"] = args.lr * rate(step, progress)
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             loss = trunk_loss(model, tokens, args.dropout)
         loss.backward()
@@ -127,14 +112,22 @@ def main() -> None:
         for optimiser in found:
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
-        if step % 200 == 199 or step == steps - 1:
-            with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-                held = held_loss(model, data)
-            log.append({"step": step + 1, "train": loss.item(), **held})
-            print(json.dumps(log[-1]), f"{clock.seconds():.0f} s", flush=True)
-            if held["all"] < best:
-                best = held["all"]
-                save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+        step, ran = step + 1, True
+        progress = pace.progress(step)
+        if step % LOOK and progress < 1:
+            continue
+        pace.rearm()
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+            held = held_loss(model, data)
+        log.append({"step": step, "train": loss.item(), **held})
+        print(json.dumps(log[-1]), f"{pace.seconds():.0f} s", flush=True)
+        if held["all"] < best:
+            best = held["all"]
+            save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+        save_state(state, model, found, {"step": step, "progress": progress, "best": best})
+    pace.close()
+    if not ran:
+        raise SystemExit("no step was made: the limit is over, or the run was complete already")
     args.out.with_suffix(".json").write_text(json.dumps(log))
 
 
