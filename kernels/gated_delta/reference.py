@@ -163,8 +163,6 @@ def prefill(
         if end > begin:
             part = slice(begin, end)
             q, k = qk[:, 0, part], qk[:, 1, part]
-            part = slice(begin, end)
-            q, k = qk[:, 0, part], qk[:, 1, part]
             out, state = _chunks(q, k, v[:, part], g[:, part], beta[:, part], state)
             outs.append(out)
         states.append(state)

@@ -88,9 +88,7 @@ class GatedAttention:
         query, gate = q.view(-1, 2, head_dim, q.shape[-1]).unbind(1)
         heads, kv_heads = query.shape[0], k.shape[0] // head_dim
         inputs = pack(query.flatten(0, 1), k, v, gate.flatten(0, 1))
-        scale = q_norm.new_empty(heads + kv_heads, head_dim)
-        scale[:heads] = q_norm
-        scale[heads:] = k_norm
+        scale = torch.cat((q_norm.expand(heads, -1), k_norm.expand(kv_heads, -1)))
         return GatedAttention(
             inputs, pack(out), RMSNorm.zero_centred(scale, eps), heads, kv_heads, head_dim
         )

@@ -12,14 +12,8 @@ def pack(*weights: Tensor) -> Tensor:
     Input rows first: a product with few rows then reads the matrix in storage order, which on a CPU
     takes half the time of the checkpoint's order.
     """
-    packed = weights[0].new_empty(weights[0].shape[1], sum(weight.shape[0] for weight in weights))
-    at = 0
-    # A copy each instead of one concatenation, whose meta kernel (sizes without weights) imports
-    # torch's whole compiler.
-    for weight in weights:
-        packed[:, at : at + weight.shape[0]].copy_(weight.t())
-        at += weight.shape[0]
-    return packed
+    whole = weights[0] if len(weights) == 1 else torch.cat(weights)
+    return whole.t().contiguous()
 
 
 def linear(x: Tensor, packed: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from ...layers.norm import RMSNorm
 from ...layers.rope import Rope
 from ..causal_lm import CausalLM, DecoderLayer
 from ..exec_layers import build_exec_layers
-from ..weight_bytes import weight_bytes as count_bytes
 
 if TYPE_CHECKING:
     from ..config import ModelConfig
@@ -92,15 +92,25 @@ def build_mtp(config: ModelConfig, take: Take, target: CausalLM) -> MtpHead:
 
 
 def weight_bytes(config: ModelConfig, dtype: torch.dtype, tied: bool, with_mtp: bool) -> int:
-    """Bytes of the stored weights, from shapes alone."""
-    shapes = target_shapes(config, tied) | mtp_shapes(config)
-    device = torch.device("meta")
+    """Bytes of the weights as the built model stores them, from shapes alone."""
+    shapes = target_shapes(config, tied) | (mtp_shapes(config) if with_mtp else {})
+    total = config.rope.rotary_dim // 2 * 4
+    for name, shape in shapes.items():
+        count = math.prod(shape)
+        if name.endswith("q_norm.weight"):
+            count *= config.num_attention_heads
+        elif name.endswith("k_norm.weight"):
+            count *= config.num_key_value_heads
+        total += count * (4 if _held_as_float32(name) else dtype.itemsize)
+    return total
 
-    def take(name: str) -> Tensor:
-        return torch.empty(shapes[name], dtype=dtype, device=device)
 
-    target = build_target(config, take, tied, dtype, device)
-    return count_bytes(target, build_mtp(config, take, target)) if with_mtp else count_bytes(target)
+def _held_as_float32(name: str) -> bool:
+    """Norm scales (the gated norm of a GDN layer is multiplied in the model dtype), convolution
+    and gates."""
+    if name.endswith("linear_attn.norm.weight"):
+        return False
+    return name.rpartition(".")[2] in ("A_log", "dt_bias") or "norm" in name or "conv1d" in name
 
 
 def _layer_shapes(config: ModelConfig, at: str, kind: str) -> Shapes:
