@@ -7,6 +7,8 @@ SOURCES := $(shell find src python kernels -type f -not -name '*.pyc' 2>/dev/nul
 PIP = $(if $(UV),VIRTUAL_ENV=$(CURDIR)/$(VENV) $(UV) pip,$(BIN)/python -m pip --disable-pip-version-check)
 # Two cores are the smallest machine that must finish in time; torch's own pool gains nothing there.
 export OMP_NUM_THREADS ?= 2
+# Where this is set, every command would compile torch's sources again: seconds each time.
+export PYTHONDONTWRITEBYTECODE :=
 PROMPT := ROMEO:
 
 .DELETE_ON_ERROR:

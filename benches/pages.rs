@@ -1,5 +1,5 @@
 //! `pages/churn/{pages}`: that many pages taken, shared once, and freed twice.
-#![allow(missing_docs)] // criterion's macros make undocumented functions
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use mtpcore::pages::PagePool;

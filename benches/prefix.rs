@@ -1,6 +1,6 @@
 //! `prefix/match/{tokens}`: one lookup in a cache of 64 texts that share a system
 //! prompt, by a prompt that matches to its end.
-#![allow(missing_docs)] // criterion's macros make undocumented functions
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 use std::hint::black_box;
 

@@ -3,7 +3,7 @@
 //! Steady state at overlap depth 1: verify width 4, mean acceptance 2.5, prompts of
 //! 128 and outputs of 256 tokens; requests that end are replaced, pages and
 //! checkpoints are published, and the pool is full of cached pages to evict.
-#![allow(missing_docs)] // criterion's macros make undocumented functions
+#![allow(missing_docs, reason = "criterion's macros make undocumented functions")]
 
 #[path = "support/device.rs"]
 mod device;

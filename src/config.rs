@@ -156,10 +156,12 @@ mod tests {
         }
     }
 
+    type Spoil = fn(&mut Config);
+
     #[test]
     fn each_refusal_names_its_setting() {
         assert_eq!(small().validate(), Ok(()));
-        let cases: [(&str, fn(&mut Config)); 9] = [
+        let cases: [(&str, Spoil); 9] = [
             ("max_num_seqs", |c| c.max_num_seqs = 0),
             ("max_num_batched_tokens", |c| c.max_num_batched_tokens = 3),
             ("page_size", |c| c.page_size = 0),

@@ -30,14 +30,28 @@ fn many_small_worlds() {
         sum.hits += tally.hits;
         sum.commit_first += tally.commit_first;
         sum.checkpoints += tally.checkpoints;
+        sum.refused += tally.refused;
         for (sum, one) in sum.by_finish.iter_mut().zip(tally.by_finish) {
             *sum += one;
         }
     }
-    println!("{sum:?}");
     assert!(sum.by_finish[1..].iter().all(|&count| count > 50), "{sum:?}");
     assert!(sum.preemptions > 500 && sum.evictions > 1000 && sum.hits > 5000, "{sum:?}");
     assert!(sum.commit_first > 500 && sum.checkpoints > 1000, "{sum:?}");
+    assert!(sum.refused > 1000, "{sum:?}");
+}
+
+#[test]
+fn what_the_device_emits_is_told_to_the_last_token() {
+    for seed in 0..100 {
+        let mut rng = Rng::new(seed);
+        let config = workload::config(&mut rng);
+        let mut simulation = Simulation::new(config, rng.next());
+        simulation.disturb = false;
+        simulation.stop_strings = false;
+        simulation.run(40);
+        assert_eq!(simulation.device.emitted, simulation.tally.told);
+    }
 }
 
 #[test]
@@ -55,11 +69,9 @@ fn a_million_requests() {
         let mut rng = Rng::new(seed);
         let config = workload::config(&mut rng);
         let mut simulation = Simulation::new(config, rng.next());
-        simulation.check_every = 97;
         simulation.device.fault_every = if rng.one_in(4) { 500 } else { 0 };
         simulation.run(5_000);
         ended += simulation.tally.ended + simulation.tally.rejected;
         seed += 1;
     }
-    println!("{ended} requests over {} worlds", seed - 1_000_000);
 }

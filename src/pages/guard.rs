@@ -1,5 +1,7 @@
 //! The linear reference to a page.
 
+use std::num::NonZeroU32;
+
 use crate::ids::PageId;
 
 /// One reference to a page. Only [`PagePool`](super::PagePool) makes one and only
@@ -7,20 +9,20 @@ use crate::ids::PageId;
 /// elsewhere is a leak, which the integrity check of the pool reports.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a page reference has to be given back with PagePool::free"]
-pub struct PageRef(PageId);
+pub struct PageRef(NonZeroU32);
 
 impl PageRef {
     pub(super) const fn new(id: PageId) -> Self {
-        Self(id)
+        Self(NonZeroU32::new(id.0).expect("the null page is never handed out"))
     }
 
     pub(super) const fn into_id(self) -> PageId {
-        self.0
+        self.id()
     }
 
     /// The page's index in the KV tensors.
     #[must_use]
     pub const fn id(&self) -> PageId {
-        self.0
+        PageId(self.0.get())
     }
 }

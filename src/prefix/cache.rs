@@ -176,7 +176,8 @@ impl PrefixCache {
             self.rows.free(row);
         } else {
             self.dequeue(id);
-            self.tree.node_mut(id).checkpoint = Some(Entry { row, pins: 0, base: 0, priority: 0 });
+            self.tree.node_mut(id).checkpoint =
+                Some(Box::new(Entry { row, pins: 0, base: 0, priority: 0 }));
             self.counts.num_checkpoints += 1;
             self.counts.num_published_checkpoints += 1;
         }

@@ -114,7 +114,6 @@ impl PrefixCache {
             self.remove(pool, id);
             self.prune(pool, parent);
         } else {
-            self.requeue(id);
             self.prune(pool, id);
         }
         Some(entry.row)
@@ -145,6 +144,8 @@ impl PrefixCache {
             self.remove(pool, id);
             if bare.is_none() {
                 self.prune(pool, parent);
+            } else {
+                self.requeue(parent);
             }
         }
         for id in in_use {
@@ -187,10 +188,10 @@ impl PrefixCache {
         self.queues.set(id, node, wanted);
     }
 
-    /// Removes an unheld leaf with all that it keeps.
+    /// Removes an unheld leaf with all that it keeps. Its parent may belong into
+    /// other queues then.
     fn remove(&mut self, pool: &mut PagePool, id: NodeId) {
         self.dequeue(id);
-        let parent = self.tree.node(id).parent;
         let (page, entry) = self.tree.remove(id);
         if let Some(page) = page {
             pool.free(page);
@@ -201,16 +202,16 @@ impl PrefixCache {
             self.counts.num_checkpoints -= 1;
             self.counts.num_evicted_checkpoints += 1;
         }
-        self.requeue(parent);
     }
 
-    /// Frees upwards from `id` what no checkpoint makes useful any more.
+    /// Frees upwards from `id` what no checkpoint makes useful any more, and puts the
+    /// first node that stays into its queues.
     fn prune(&mut self, pool: &mut PagePool, id: NodeId) {
         let mut at = id;
         loop {
             let node = self.tree.node(at);
-            if !node.live || wanted_queues(node) != BARE || self.tree.in_use(pool, at) {
-                break;
+            if wanted_queues(node) != BARE || self.tree.in_use(pool, at) {
+                return self.requeue(at);
             }
             let parent = node.parent;
             self.remove(pool, at);

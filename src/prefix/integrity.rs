@@ -93,7 +93,7 @@ impl PrefixCache {
             if let Some(page) = &node.page {
                 refs[page.id().index()] += 1;
             }
-            num_held += usize::from(node.held > 0 && node.len == self.page_size);
+            num_held += usize::from(node.held > 0 && u32::from(node.len) == self.page_size);
             for (bit, count) in queued.iter_mut().enumerate() {
                 *count += usize::from(node.queued & (1 << bit) != 0);
             }

@@ -26,34 +26,38 @@ pub(super) struct RootKey {
     pub(super) salt: Arc<[u8]>,
 }
 
+/// One cache line: walks along a path cost a line a node.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(super) struct Node {
     pub(super) parent: NodeId,
-    /// The next node whose edge has the same hash.
+    /// The next node of the same bucket.
     next_same: NodeId,
     /// Grows whenever the place in the arena gets a new tenant.
     pub(super) generation: u32,
     /// Whole pages from the root to this node's end (to its start, if partial).
     pub(super) depth: u32,
-    /// Tokens on the edge: 0 for a root, the page size, or less for a partial node.
-    pub(super) len: u32,
     pub(super) num_children: u32,
     num_partials: u32,
-    /// Bit `len % 64` is set if a partial child of that length may exist.
-    partial_lengths: u64,
+    /// Bit `len % 32` is set if a partial child of that length may exist.
+    partial_lengths: u32,
     /// Path references that end here.
     pub(super) locks: u32,
     /// Locks, pins and held children; only a node with none may be removed.
     pub(super) held: u32,
-    hash: u64,
+    hash: u32,
     pub(super) page: Option<PageRef>,
-    pub(super) checkpoint: Option<Entry>,
+    pub(super) checkpoint: Option<Box<Entry>>,
     /// When it was last used, in ticks.
     pub(super) touched: u64,
+    /// Tokens on the edge: 0 for a root, the page size, or less for a partial node.
+    pub(super) len: u16,
     /// The eviction queues in which it stands; kept by `eviction`.
     pub(super) queued: u8,
     pub(super) live: bool,
 }
+
+const _: () = assert!(size_of::<Node>() == 64);
 
 impl Node {
     pub(super) const fn is_root(&self) -> bool {
@@ -67,13 +71,14 @@ pub(super) struct Tree {
     /// `page_size` tokens for each place in the arena.
     tokens: Vec<Token>,
     vacant: Vec<NodeId>,
-    by_hash: FxHashMap<u64, NodeId>,
+    /// The first node of each bucket; a power of two of them, by the edge's hash.
+    buckets: Vec<NodeId>,
     roots: FxHashMap<RootKey, NodeId>,
     root_keys: FxHashMap<NodeId, RootKey>,
     identity: Arc<[u8]>,
     page_size: u32,
     /// Tests set it to 0, so that every edge collides.
-    hash_mask: u64,
+    hash_mask: u32,
     /// References of the tree to each page.
     page_refs: Vec<u32>,
     pub(super) num_pages: usize,
@@ -87,12 +92,12 @@ impl Tree {
             nodes: Vec::new(),
             tokens: Vec::new(),
             vacant: Vec::new(),
-            by_hash: FxHashMap::default(),
+            buckets: vec![NONE; 1],
             roots: FxHashMap::default(),
             root_keys: FxHashMap::default(),
             identity: identity.into(),
             page_size,
-            hash_mask: u64::MAX,
+            hash_mask: u32::MAX,
             page_refs: Vec::new(),
             num_pages: 0,
             num_held: 0,
@@ -111,7 +116,7 @@ impl Tree {
             let num_pages = num_pages.min(MAX_RESERVED);
             self.nodes.reserve(num_pages + 1);
             self.tokens.reserve((num_pages + 1) * self.page_size as usize);
-            self.by_hash.reserve(num_pages);
+            self.rehash(num_pages);
         }
     }
 
@@ -125,13 +130,13 @@ impl Tree {
 
     /// Whether the node's edge is shorter than a page.
     pub(super) fn is_partial(&self, id: NodeId) -> bool {
-        (1..self.page_size).contains(&self.node(id).len)
+        (1..self.page_size).contains(&u32::from(self.node(id).len))
     }
 
     /// Tokens from the root to the node's end.
     pub(super) fn boundary(&self, id: NodeId) -> u32 {
         let node = self.node(id);
-        let inside = if self.is_partial(id) { node.len } else { 0 };
+        let inside = if self.is_partial(id) { u32::from(node.len) } else { 0 };
         node.depth * self.page_size + inside
     }
 
@@ -164,10 +169,11 @@ impl Tree {
 
     /// The child of `parent` whose edge is exactly `tokens`.
     pub(super) fn child(&self, parent: NodeId, tokens: &[Token]) -> Option<NodeId> {
-        let mut id = *self.by_hash.get(&self.hash(parent, tokens))?;
+        let hash = self.hash(parent, tokens);
+        let mut id = self.buckets[self.bucket(hash)];
         while id != NONE {
             let node = self.node(id);
-            if node.parent == parent && self.edge(id) == tokens {
+            if node.hash == hash && node.parent == parent && self.edge(id) == tokens {
                 return Some(id);
             }
             id = node.next_same;
@@ -184,7 +190,7 @@ impl Tree {
         let longest = rest.len().min(self.page_size as usize - 1);
         (1..=longest)
             .rev()
-            .filter(|len| node.partial_lengths & (1 << (len % 64)) != 0)
+            .filter(|len| node.partial_lengths & (1 << (len % 32)) != 0)
             .find_map(|len| self.child(parent, &rest[..len]))
     }
 
@@ -195,19 +201,22 @@ impl Tree {
         let depth = self.node(parent).depth + u32::from(!partial);
         self.count_page(&page);
         let id = self.place(parent, depth, tokens, hash, Some(page));
-        let first = self.by_hash.insert(hash, id);
-        self.node_mut(id).next_same = first.unwrap_or(NONE);
+        if self.nodes.len() > self.buckets.len() {
+            self.rehash(self.nodes.len());
+        } else {
+            self.link_hash(id, hash);
+        }
         let above = self.node_mut(parent);
         above.num_children += 1;
         if partial {
             above.num_partials += 1;
-            above.partial_lengths |= 1 << (tokens.len() % 64);
+            above.partial_lengths |= 1 << (tokens.len() % 32);
         }
         id
     }
 
     /// Takes a leaf that nothing holds out of the tree and returns what it kept.
-    pub(super) fn remove(&mut self, id: NodeId) -> (Option<PageRef>, Option<Entry>) {
+    pub(super) fn remove(&mut self, id: NodeId) -> (Option<PageRef>, Option<Box<Entry>>) {
         let partial = self.is_partial(id);
         let node = self.node_mut(id);
         assert!(
@@ -285,7 +294,7 @@ impl Tree {
     }
 
     fn is_whole(&self, id: NodeId) -> bool {
-        self.node(id).len == self.page_size
+        u32::from(self.node(id).len) == self.page_size
     }
 
     fn count_page(&mut self, page: &PageRef) {
@@ -302,7 +311,7 @@ impl Tree {
         parent: NodeId,
         depth: u32,
         edge: &[Token],
-        hash: u64,
+        hash: u32,
         page: Option<PageRef>,
     ) -> NodeId {
         let id = self.vacant.pop().unwrap_or(self.nodes.len() as NodeId);
@@ -312,7 +321,7 @@ impl Tree {
             next_same: NONE,
             generation,
             depth,
-            len: edge.len() as u32,
+            len: edge.len() as u16,
             num_children: 0,
             num_partials: 0,
             partial_lengths: 0,
@@ -336,27 +345,42 @@ impl Tree {
         id
     }
 
+    fn bucket(&self, hash: u32) -> usize {
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    fn link_hash(&mut self, id: NodeId, hash: u32) {
+        let bucket = self.bucket(hash);
+        self.node_mut(id).next_same = std::mem::replace(&mut self.buckets[bucket], id);
+    }
+
     fn unlink_hash(&mut self, id: NodeId) {
-        let (hash, next) = (self.node(id).hash, self.node(id).next_same);
-        let first = self.by_hash[&hash];
-        if first == id {
-            if next == NONE {
-                self.by_hash.remove(&hash);
-            } else {
-                self.by_hash.insert(hash, next);
-            }
+        let (bucket, next) = (self.bucket(self.node(id).hash), self.node(id).next_same);
+        if self.buckets[bucket] == id {
+            self.buckets[bucket] = next;
             return;
         }
-        let mut before = first;
+        let mut before = self.buckets[bucket];
         while self.node(before).next_same != id {
             before = self.node(before).next_same;
         }
         self.node_mut(before).next_same = next;
     }
 
+    /// Spreads all nodes over at least `num_nodes` buckets.
+    fn rehash(&mut self, num_nodes: usize) {
+        self.buckets = vec![NONE; num_nodes.next_power_of_two()];
+        for id in 0..self.nodes.len() as NodeId {
+            let node = self.node(id);
+            if node.live && !node.is_root() {
+                self.link_hash(id, node.hash);
+            }
+        }
+    }
+
     /// A folded multiply over pairs of tokens: two 64-bit halves of the product are
     /// xored, so that high bits reach low ones.
-    fn hash(&self, parent: NodeId, tokens: &[Token]) -> u64 {
+    fn hash(&self, parent: NodeId, tokens: &[Token]) -> u32 {
         const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
         let fold = |hash: u64, word: u64| {
             let product = u128::from(hash ^ word) * u128::from(MULTIPLIER);
@@ -371,6 +395,6 @@ impl Tree {
         for token in odd {
             hash = fold(hash.rotate_left(23), u64::from(*token));
         }
-        hash & self.hash_mask
+        (hash >> 32) as u32 & self.hash_mask
     }
 }

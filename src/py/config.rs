@@ -31,7 +31,9 @@ const KEYS: [&str; 19] = [
 /// Reads and validates the dict; a `ValueError` names the key.
 pub(super) fn parse(dict: &Bound<'_, PyDict>) -> PyResult<Config> {
     for key in dict.keys() {
-        let name: String = key.extract()?;
+        let name: String = key
+            .extract()
+            .map_err(|_| PyValueError::new_err(format!("{key}: a setting's name must be a str")))?;
         if !KEYS.contains(&name.as_str()) {
             let known = KEYS.join(", ");
             return Err(PyValueError::new_err(format!(
@@ -83,7 +85,7 @@ fn bad(key: &str, wanted: &str) -> PyErr {
     PyValueError::new_err(format!("{key}: must be {wanted}"))
 }
 
-fn integer<'py, T>(dict: &Bound<'py, PyDict>, key: &str) -> PyResult<T>
+fn integer<T>(dict: &Bound<'_, PyDict>, key: &str) -> PyResult<T>
 where
     T: TryFrom<u64>,
 {

@@ -14,8 +14,13 @@ create_exception!(mtpcore._core, IntegrityError, PyRuntimeError, "A broken invar
 
 /// The exception for a refusal; its `reason` is the code.
 pub(super) fn reject(py: Python<'_>, reason: &RejectReason) -> PyErr {
-    let error = RejectError::new_err(reason.to_string());
-    match error.value(py).setattr("reason", reason.code()) {
+    reject_value(py, reason.code(), reason.to_string())
+}
+
+/// The exception for a value that no request can carry.
+pub(super) fn reject_value(py: Python<'_>, code: &'static str, text: String) -> PyErr {
+    let error = RejectError::new_err(text);
+    match error.value(py).setattr("reason", code) {
         Ok(()) => error,
         Err(failed) => failed,
     }

@@ -3,12 +3,14 @@
 //! `plan` and `commit` keep the GIL: a thread that lets it go may wait a whole
 //! decode step to get it back.
 
+mod arguments;
 mod config;
 mod errors;
 mod fields;
 mod memory;
 mod outputs;
 mod scheduler;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -25,8 +27,10 @@ mod _core {
     use super::outputs::PyOutputBatch;
     #[pymodule_export]
     use super::scheduler::{PyScheduler, PyStepInfo};
+    #[pymodule_export]
+    use super::vectors::state_vectors;
 
     #[pymodule_export]
-    #[allow(non_upper_case_globals)]
+    #[allow(non_upper_case_globals, reason = "Python fixes the name")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 }

@@ -1,6 +1,6 @@
 //! Output deltas as flat arrays.
 
-use numpy::{PyArray1, ToPyArray};
+use numpy::{PyArray1, PyUntypedArrayMethods, ToPyArray};
 use pyo3::prelude::*;
 
 use crate::outputs::OutputBatch;
@@ -17,13 +17,12 @@ pub(super) struct PyOutputBatch {
     stop_bytes: Py<PyArray1<i64>>,
     tokens_offset: Py<PyArray1<i32>>,
     tokens: Py<PyArray1<i32>>,
-    len: usize,
 }
 
 #[pymethods]
 impl PyOutputBatch {
-    fn __len__(&self) -> usize {
-        self.len
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.request_id.bind(py).len()
     }
 }
 
@@ -41,7 +40,6 @@ impl PyOutputBatch {
             stop_bytes: long(&batch.stop_bytes),
             tokens_offset: int(&batch.tokens_offset),
             tokens: int(&batch.tokens),
-            len: batch.len(),
         }
     }
 }

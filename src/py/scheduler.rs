@@ -1,13 +1,12 @@
 //! The scheduler, driven by one Python thread.
 
-use numpy::{PyReadonlyArray1, PyReadwriteArray1};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyDict;
 
+use super::arguments::{not_contiguous, readable, request_value, writable};
 use super::outputs::PyOutputBatch;
-use super::{config, errors};
-use crate::ids::{RequestId, StepId};
+use super::{arguments, config, errors};
 use crate::outputs::OutputBatch;
 use crate::request::{RequestSpec, SamplingSpec, Vocabulary};
 use crate::schedule::{Scheduler, StepStatus};
@@ -52,54 +51,63 @@ impl PyScheduler {
         prompt, *, max_tokens, min_tokens, temperature, top_k, top_p, seed, sample_index,
         stop_token_ids, stop, logprobs, priority, salt, read_cache = true
     ))]
-    #[allow(clippy::too_many_arguments)] // The arguments are the fields of a request, by keyword.
+    #[allow(clippy::too_many_arguments, reason = "the fields of a request, by keyword")]
     fn submit(
         &mut self,
         py: Python<'_>,
-        prompt: PyReadonlyArray1<'_, i32>,
-        max_tokens: i64,
-        min_tokens: i64,
-        temperature: f64,
-        top_k: i64,
-        top_p: f64,
-        seed: u64,
-        sample_index: i64,
-        stop_token_ids: Vec<i64>,
-        stop: Vec<Vec<u8>>,
-        logprobs: i64,
-        priority: i64,
-        salt: Vec<u8>,
+        prompt: &Bound<'_, PyAny>,
+        max_tokens: &Bound<'_, PyAny>,
+        min_tokens: &Bound<'_, PyAny>,
+        temperature: &Bound<'_, PyAny>,
+        top_k: &Bound<'_, PyAny>,
+        top_p: &Bound<'_, PyAny>,
+        seed: &Bound<'_, PyAny>,
+        sample_index: &Bound<'_, PyAny>,
+        stop_token_ids: &Bound<'_, PyAny>,
+        stop: &Bound<'_, PyAny>,
+        logprobs: &Bound<'_, PyAny>,
+        priority: &Bound<'_, PyAny>,
+        salt: &Bound<'_, PyAny>,
         read_cache: bool,
     ) -> PyResult<u64> {
+        let long = |value, name| request_value(value, name, "an int that fits 64 bits");
         let spec = RequestSpec {
-            prompt: prompt.as_array().to_vec(),
-            max_tokens,
-            min_tokens,
-            sampling: SamplingSpec { temperature, top_k, top_p, seed, sample_index, logprobs },
-            stop_token_ids,
-            stop,
-            priority,
-            salt,
+            prompt: readable(prompt, "prompt")?.as_array().to_vec(),
+            max_tokens: long(max_tokens, "max_tokens")?,
+            min_tokens: long(min_tokens, "min_tokens")?,
+            sampling: SamplingSpec {
+                temperature: request_value(temperature, "temperature", "a float")?,
+                top_k: long(top_k, "top_k")?,
+                top_p: request_value(top_p, "top_p", "a float")?,
+                seed: request_value(seed, "seed", "an int in 0..2**64")?,
+                sample_index: long(sample_index, "sample_index")?,
+                logprobs: long(logprobs, "logprobs")?,
+            },
+            stop_token_ids: request_value(stop_token_ids, "stop_token_ids", "a list of ints")?,
+            stop: request_value(stop, "stop", "a list of bytes")?,
+            priority: long(priority, "priority")?,
+            salt: request_value(salt, "salt", "bytes")?,
             read_cache,
         };
         let id = self.core.submit(spec).map_err(|reason| errors::reject(py, &reason))?;
         Ok(id.0)
     }
 
-    fn abort(&mut self, request_id: u64) -> bool {
-        self.core.abort(RequestId(request_id))
+    fn abort(&mut self, request_id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(arguments::request_id(request_id)?.is_some_and(|id| self.core.abort(id)))
     }
 
-    fn preempt(&mut self, request_id: u64) -> bool {
-        self.core.preempt(RequestId(request_id))
+    fn preempt(&mut self, request_id: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(arguments::request_id(request_id)?.is_some_and(|id| self.core.preempt(id)))
     }
 
-    fn set_vocabulary(&mut self, token_bytes: Vec<Bound<'_, PyBytes>>) -> PyResult<()> {
-        let vocabulary = Vocabulary::new(token_bytes.iter().map(|bytes| bytes.as_bytes()));
+    fn set_vocabulary(&mut self, token_bytes: Vec<PyBackedBytes>) -> PyResult<()> {
+        let vocabulary = Vocabulary::new(token_bytes);
         self.core.set_vocabulary(vocabulary).map_err(|error| errors::config(&error))
     }
 
-    fn plan(&mut self, mut out: PyReadwriteArray1<'_, i32>) -> PyResult<PyStepInfo> {
+    fn plan(&mut self, out: &Bound<'_, PyAny>) -> PyResult<PyStepInfo> {
+        let mut out = writable(out, "plan")?;
         let array = out.as_slice_mut().map_err(|_| not_contiguous("plan"))?;
         let info = self.core.plan(array).map_err(|error| errors::plan(&error))?;
         Ok(PyStepInfo {
@@ -115,9 +123,11 @@ impl PyScheduler {
         })
     }
 
-    fn commit(&mut self, step_id: u32, result: PyReadonlyArray1<'_, i32>) -> PyResult<()> {
+    fn commit(&mut self, step_id: &Bound<'_, PyAny>, result: &Bound<'_, PyAny>) -> PyResult<()> {
+        let step = arguments::step_id(step_id)?;
+        let result = readable(result, "result")?;
         let array = result.as_slice().map_err(|_| not_contiguous("result"))?;
-        self.core.commit(StepId(step_id), array).map_err(|error| errors::result(&error))
+        self.core.commit(step, array).map_err(|error| errors::result(&error))
     }
 
     fn take_outputs(&mut self, py: Python<'_>) -> PyOutputBatch {
@@ -161,8 +171,4 @@ impl PyScheduler {
     fn num_running(&self) -> usize {
         self.core.num_running()
     }
-}
-
-fn not_contiguous(name: &str) -> PyErr {
-    PyValueError::new_err(format!("{name}: the array must be contiguous; pass it without strides"))
 }

@@ -30,6 +30,9 @@ pub struct Queue {
 
 impl Queue {
     /// Adds a request at its rank.
+    ///
+    /// # Panics
+    /// If a request of the same identity waits already, which is a bug.
     pub fn push(&mut self, queued: Queued) {
         let twin = self.waiting.insert(queued.request().rank(), queued);
         assert!(twin.is_none(), "a rank holds the request's identity, so it is unique");

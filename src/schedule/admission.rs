@@ -18,21 +18,21 @@ impl Scheduler {
         writer: &mut PlanWriter<'_>,
         record: &mut StepRecord,
     ) -> Option<u32> {
-        let head = self.queue.head()?.request();
+        let next = self.queue.head()?.request();
         if self.admission_blocked || self.free_slots.is_empty() {
             return None;
         }
-        let wants_bitmap = head.terms().stop_token_ids.len() > INLINE_STOP_IDS;
+        let wants_bitmap = next.terms().stop_token_ids.len() > INLINE_STOP_IDS;
         if wants_bitmap && writer.bitmaps_left() == 0 {
             return None;
         }
-        let reach = (head.known_len() + self.config.reserve()).min(head.max_len());
+        let reach = (next.known_len() + self.config.reserve()).min(next.max_len());
         let needed = self.config.pages_for(reach) as usize;
         if writer.updates_left() < needed || self.pools.states.num_free() == 0 {
             return None;
         }
         let alone = self.running.is_empty() && self.flight.is_empty();
-        let read = self.config.enable_prefix_caching && head.terms().read_cache;
+        let read = self.config.enable_prefix_caching && next.terms().read_cache;
         // A hit locks pages beside the ones it shares; a lone request that does not
         // fit with its hit fits without it, since then everything cached may go.
         let (hit, leave_at) = match self.try_hit(needed, read) {

@@ -60,7 +60,7 @@ impl Scheduler {
                 // The device may end what the host ended before.
                 draining.device_done |= result.finish != FINISH_NONE;
                 let drained = draining.held.in_flight() == 0;
-                for entry in record.armed_of(planned) {
+                for entry in planned.armed() {
                     if let Some(row) = record.armed[entry].checkpoint.take() {
                         self.pools.cache.free_checkpoint(row);
                     }
@@ -106,7 +106,7 @@ impl Scheduler {
             Slot::Decoding(decoding) => (&decoding.request, &mut decoding.held),
             Slot::Empty | Slot::Draining(_) => return,
         };
-        for entry in record.armed_of(planned) {
+        for entry in planned.armed() {
             let armed = &mut record.armed[entry];
             let Some(row) = armed.checkpoint.take() else { continue };
             if reader.fired(entry) == 1 {
@@ -145,7 +145,7 @@ impl Scheduler {
             books.counters.drafts_verified += (result.rows_run - 1) as u64;
             books.counters.drafts_accepted += (result.num_accepted - 1) as u64;
             let valid = decoding.seq_len.min(known);
-            for entry in record.armed_of(planned) {
+            for entry in planned.armed() {
                 let boundary = record.armed[entry].boundary;
                 if reader.fired(entry) == 1
                     && boundary <= valid
@@ -195,7 +195,7 @@ impl Scheduler {
 
     /// Ends a request with a non-finite row; nothing of that row is published.
     fn fail(&mut self, record: &mut StepRecord, row: usize, planned: &RowRecord) {
-        for entry in record.armed_of(planned) {
+        for entry in planned.armed() {
             if let Some(row) = record.armed[entry].checkpoint.take() {
                 self.pools.cache.free_checkpoint(row);
             }

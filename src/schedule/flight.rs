@@ -19,6 +19,14 @@ pub(super) struct RowRecord {
     pub(super) num_armed: u32,
 }
 
+impl RowRecord {
+    /// The row's entries among the armed ones of its step.
+    pub(super) fn armed(&self) -> std::ops::Range<usize> {
+        let first = self.armed_at as usize;
+        first..first + self.num_armed as usize
+    }
+}
+
 /// One armed boundary. A prefill chunk's row is owned here, for it is armed in
 /// this step only; a decode row's stays with the slot, which arms it until it fires.
 #[derive(Debug)]
@@ -37,12 +45,4 @@ pub(super) struct StepRecord {
     pub(super) pins: Vec<PinnedCheckpoint>,
     /// Pages that the step copies from.
     pub(super) sources: Vec<PageRef>,
-}
-
-impl StepRecord {
-    /// The armed entries of a row, with their places in the plan.
-    pub(super) fn armed_of(&self, row: &RowRecord) -> std::ops::Range<usize> {
-        let first = row.armed_at as usize;
-        first..first + row.num_armed as usize
-    }
 }

@@ -22,7 +22,7 @@ impl Scheduler {
             let law = Law { row };
             law.flag("non_finite", result.non_finite)?;
             law.flag("end_fired", result.end_fired)?;
-            self.check_counts(law, planned, result)?;
+            Self::check_counts(law, planned, result)?;
             self.check_tokens(law, reader, result.num_accepted)?;
             let reached = match &self.slots[planned.slot as usize] {
                 Slot::Draining(draining) => {
@@ -35,12 +35,12 @@ impl Scheduler {
                 }
                 _ if result.non_finite != 0 => None,
                 Slot::Decoding(decoding) if planned.kind == ROW_DECODE => {
-                    self.check_live(law, planned, reader, decoding)?;
+                    Self::check_live(law, planned, reader, decoding)?;
                     let new_len = decoding.seq_len + result.num_accepted as u32;
                     Some((decoding.seq_len, new_len))
                 }
                 Slot::Decoding(decoding) if planned.kind != ROW_PREFILL => {
-                    self.check_live(law, planned, reader, decoding)?;
+                    Self::check_live(law, planned, reader, decoding)?;
                     Some((planned.start, planned.start + planned.query_len))
                 }
                 Slot::Prefilling(_) | Slot::Decoding(_) => {
@@ -54,12 +54,7 @@ impl Scheduler {
         Ok(())
     }
 
-    fn check_counts(
-        &self,
-        law: Law,
-        planned: &RowRecord,
-        result: RowResult,
-    ) -> Result<(), ResultError> {
+    fn check_counts(law: Law, planned: &RowRecord, result: RowResult) -> Result<(), ResultError> {
         let RowResult { num_accepted, rows_run, folded, finish, .. } = result;
         law.must(folded == 0, "folded", folded, "native mode keeps no records to fold")?;
         let query_len = planned.query_len as i32;
@@ -97,7 +92,6 @@ impl Scheduler {
 
     /// Laws of a row whose request goes on as far as the host knows.
     fn check_live(
-        &self,
         law: Law,
         planned: &RowRecord,
         reader: &ResultReader<'_>,
@@ -145,7 +139,7 @@ fn check_fired(
     reader: &ResultReader<'_>,
     reached: Option<(u32, u32)>,
 ) -> Result<(), ResultError> {
-    for entry in step.armed_of(planned) {
+    for entry in planned.armed() {
         let law = Law { row: entry };
         let fired = reader.fired(entry);
         law.flag("fired", fired)?;

@@ -86,6 +86,17 @@ def test_plan_needs_config_json_alone(tmp_path: Path) -> None:
     assert found["max_requests"] >= 1
 
 
+def test_plan_runs_as_many_requests_as_fit() -> None:
+    tokens = ("--tokens-per-request", "4096")
+    found = json_of("plan", "--memory", "2GiB", *tokens)
+    most = found["max_requests"]
+    assert most == found["max_num_seqs"] > 1
+    assert sum(pool["bytes"] for pool in found["pools"]) <= found["budget_bytes"]
+    more = json_of("plan", "--memory", "2GiB", *tokens, "--max-num-seqs", str(most + 1))
+    assert more["max_requests"] <= most
+    assert_one_line(mtpcore("plan", "--memory", "60MiB"), "--memory", "missing")
+
+
 def test_doctor() -> None:
     found = json_of("doctor")
     assert found["problems"] == []
@@ -106,6 +117,11 @@ def test_a_plant_is_found_with_status_1() -> None:
     assert set(found["failed"][0]) == {"case", "first_difference", "reason"}
 
 
+def test_a_refused_value_is_one_line_and_prints_nothing_else() -> None:
+    assert_one_line(mtpcore("generate", "x", "--max-tokens", "0"), "max_tokens")
+    assert_one_line(mtpcore("generate", "", "--json"), "prompt")
+
+
 def test_a_refused_option_is_one_line() -> None:
     for flag in ("--ssm-state-mode", "--ssm_state_mode"):
         assert_one_line(mtpcore("generate", "x", flag, "compact"), "ssm_state_mode")
@@ -116,11 +132,14 @@ def test_a_refused_option_is_one_line() -> None:
 def test_bad_usage_is_one_line(tmp_path: Path) -> None:
     assert_one_line(mtpcore("generate", "x", "--no-such-option"), "no-such-option")
     assert_one_line(mtpcore("nothing"), "nothing")
+    assert_one_line(mtpcore(), "--help")
+    assert_one_line(mtpcore("bench", "--steps", "1,9"), "--steps")
     assert_one_line(mtpcore("check", str(tmp_path / "gone")), "gone")
     assert_one_line(mtpcore("plan", str(tmp_path), "--memory", "1GiB"), "config.json")
     assert_one_line(mtpcore("plan", "--memory", "much"), "memory")
     assert_one_line(mtpcore("check", "--plant", "nothing"), "--list-plants")
     assert_one_line(mtpcore("check", "--mtp-step", "2"), "mtp-step")
+    assert_one_line(mtpcore("check", "--full", "--plant", "seed-ignored"), "--full")
 
 
 def test_every_engine_option_has_both_spellings() -> None:
@@ -136,3 +155,4 @@ def test_help(command: str) -> None:
     done = mtpcore(command, "--help")
     assert done.returncode == 0
     assert "--json" in done.stdout
+    assert f"  mtpcore {command}" in done.stdout.partition("Examples:")[2]

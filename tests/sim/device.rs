@@ -9,9 +9,11 @@ use mtpcore::step::{Dims, PlanView, ROW_DECODE, ROW_PREFILL_FINAL, ResultColumns
 use super::model::{START, Terms, attend, consume};
 use super::rng::Rng;
 
+const STARTED: &str = "a row's request was started in this step or before";
+
 /// How many drafts agree with the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Acceptance {
+pub(crate) enum Acceptance {
     All,
     None,
     Random,
@@ -35,13 +37,13 @@ struct Request {
     drafts: Vec<u32>,
 }
 
-pub struct Device {
+pub(crate) struct Device {
     config: Config,
     dims: Dims,
     rng: Rng,
-    pub acceptance: Acceptance,
+    pub(crate) acceptance: Acceptance,
     /// One row in this many is flagged non-finite; 0 none.
-    pub fault_every: u32,
+    pub(crate) fault_every: u32,
     page_tables: Vec<Vec<u32>>,
     kv: Vec<u64>,
     /// `verify_width` states a row, and the accepted one.
@@ -49,11 +51,11 @@ pub struct Device {
     checkpoints: Vec<Checkpoint>,
     requests: Vec<Option<Request>>,
     /// Tokens that each row of the last step emitted.
-    pub emitted: u64,
+    pub(crate) emitted: u64,
 }
 
 impl Device {
-    pub fn new(config: &Config, seed: u64) -> Self {
+    pub(crate) fn new(config: &Config, seed: u64) -> Self {
         let rows = config.max_num_seqs as usize + 1;
         let pages = config.pages_for(config.max_model_len) as usize;
         let width = config.verify_width() as usize;
@@ -73,11 +75,11 @@ impl Device {
     }
 
     /// Runs one step and gives its result array.
-    pub fn run(&mut self, plan: &[i32]) -> Vec<i32> {
+    pub(crate) fn run(&mut self, plan: &[i32]) -> Vec<i32> {
         let dims = self.dims;
-        let plan = PlanView::split(plan, &dims).unwrap();
+        let plan = PlanView::split(plan, &dims).expect("a whole plan array");
         let mut result = vec![0; result_len(&dims)];
-        let mut to = ResultColumns::split(&mut result, &dims).unwrap();
+        let mut to = ResultColumns::split(&mut result, &dims).expect("a whole result array");
         self.apply(&plan);
         self.check_owners(&plan);
         to.step_id[0] = plan.step_id[0];
@@ -112,7 +114,8 @@ impl Device {
             let checkpoint = self.checkpoints[plan.restore_checkpoint[i] as usize];
             let state = &mut self.states[plan.restore_state_idx[i] as usize];
             state.0[0] = checkpoint.state;
-            let request = self.requests[plan.restore_req_idx[i] as usize].as_mut().unwrap();
+            let request = self.requests[plan.restore_req_idx[i] as usize].as_mut();
+            let request = request.expect("a restore comes with a start");
             assert_eq!(request.seq_len, checkpoint.seq_len, "restored at another boundary");
             request.last_hidden = checkpoint.state;
         }
@@ -162,7 +165,7 @@ impl Device {
             assert!(req != 0 && slots.insert(req), "two rows of one request");
             let state = plan.row_state_idx[row];
             assert!(state != 0 && states.insert(state), "two writers of one state");
-            let request = self.requests[req].as_ref().unwrap();
+            let request = self.requests[req].as_ref().expect(STARTED);
             if request.done {
                 continue;
             }
@@ -194,7 +197,7 @@ impl Device {
 
     fn decode(&mut self, plan: &PlanView<'_>, row: usize, to: &mut ResultColumns<'_>) {
         let req = plan.row_req_idx[row] as usize;
-        let mut request = self.requests[req].take().unwrap();
+        let mut request = self.requests[req].take().expect(STARTED);
         let old = request.seq_len;
         assert!(plan.row_start[row] as u32 <= old, "row_start is a lower bound");
         let bound = plan.row_query_len[row].min(request.tokens_left as i32);
@@ -292,7 +295,7 @@ impl Device {
 
     fn prefill(&mut self, plan: &PlanView<'_>, row: usize, to: &mut ResultColumns<'_>) {
         let req = plan.row_req_idx[row] as usize;
-        let mut request = self.requests[req].take().unwrap();
+        let mut request = self.requests[req].take().expect(STARTED);
         assert_eq!(plan.row_start[row] as u32, request.seq_len, "row_start of a chunk is exact");
         let state_idx = plan.row_state_idx[row] as usize;
         let len = plan.row_query_len[row] as usize;

@@ -7,7 +7,7 @@ use mtpcore::ids::{RequestId, StepId};
 use mtpcore::outputs::OutputBatch;
 use mtpcore::request::{RejectReason, RequestSpec, Vocabulary};
 use mtpcore::schedule::{Scheduler, StepStatus};
-use mtpcore::step::{ResultReader, plan_len};
+use mtpcore::step::{ResultColumns, ResultReader, plan_len};
 
 use super::device::Device;
 use super::model::{Reference, reference};
@@ -24,21 +24,25 @@ struct Open {
 
 /// Counts of a run, for a test to see that it did what it should.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Tally {
-    pub ended: u64,
-    pub rejected: u64,
-    pub by_finish: [u64; 6],
-    pub steps: u64,
-    pub commit_first: u64,
-    pub preemptions: u64,
-    pub evictions: u64,
-    pub hits: u64,
-    pub checkpoints: u64,
+pub(crate) struct Tally {
+    pub(crate) ended: u64,
+    pub(crate) rejected: u64,
+    pub(crate) by_finish: [u64; 6],
+    pub(crate) steps: u64,
+    pub(crate) commit_first: u64,
+    pub(crate) preemptions: u64,
+    pub(crate) evictions: u64,
+    pub(crate) hits: u64,
+    pub(crate) checkpoints: u64,
+    /// Tokens told in deltas.
+    pub(crate) told: u64,
+    /// Wrong commits that were refused.
+    pub(crate) refused: u64,
 }
 
-pub struct Simulation {
-    pub core: Scheduler,
-    pub device: Device,
+pub(crate) struct Simulation {
+    pub(crate) core: Scheduler,
+    pub(crate) device: Device,
     rng: Rng,
     vocab: Vec<Vec<u8>>,
     open: HashMap<u64, Open>,
@@ -46,19 +50,21 @@ pub struct Simulation {
     pending: VecDeque<(StepId, Vec<i32>)>,
     plan: Vec<i32>,
     batch: OutputBatch,
-    pub tally: Tally,
+    pub(crate) tally: Tally,
     /// Steps between two integrity checks.
-    pub check_every: u64,
-    /// Whether aborts and preemptions are thrown in.
-    pub disturb: bool,
+    pub(crate) check_every: u64,
+    /// Whether aborts, preemptions and wrong commits are thrown in.
+    pub(crate) disturb: bool,
+    /// Whether requests may have stop strings, which the device knows nothing of.
+    pub(crate) stop_strings: bool,
 }
 
 impl Simulation {
-    pub fn new(config: Config, seed: u64) -> Self {
+    pub(crate) fn new(config: Config, seed: u64) -> Self {
         let device = Device::new(&config, seed ^ 0xd1ce);
         let vocab = workload::vocabulary(config.vocab_size);
-        let mut core = Scheduler::new(config).unwrap();
-        core.set_vocabulary(Vocabulary::new(&vocab)).unwrap();
+        let mut core = Scheduler::new(config).expect("the workload makes valid settings");
+        core.set_vocabulary(Vocabulary::new(&vocab)).expect("one entry a token");
         Self {
             plan: vec![-1; plan_len(core.dims())],
             core,
@@ -72,16 +78,20 @@ impl Simulation {
             tally: Tally::default(),
             check_every: 1,
             disturb: true,
+            stop_strings: true,
         }
     }
 
     /// Runs until `num` requests were offered and all of them ended.
-    pub fn run(&mut self, num: u64) {
+    pub(crate) fn run(&mut self, num: u64) {
         let mut offered = 0;
         let mut idle = 0;
         while offered < num || !self.open.is_empty() {
             if offered < num && !self.rng.one_in(3) {
-                let spec = workload::request(&mut self.rng, self.core.config(), &self.earlier);
+                let mut spec = workload::request(&mut self.rng, self.core.config(), &self.earlier);
+                if !self.stop_strings {
+                    spec.stop.clear();
+                }
                 self.submit(spec);
                 offered += 1;
             }
@@ -100,7 +110,7 @@ impl Simulation {
         self.finish();
     }
 
-    pub fn submit(&mut self, spec: RequestSpec) -> Option<RequestId> {
+    pub(crate) fn submit(&mut self, spec: RequestSpec) -> Option<RequestId> {
         let max_model_len = self.core.config().max_model_len;
         match self.core.submit(spec.clone()) {
             Ok(id) => {
@@ -148,8 +158,8 @@ impl Simulation {
     }
 
     /// One plan and, as the depth or chance has it, commits.
-    pub fn step(&mut self) -> StepStatus {
-        let info = self.core.plan(&mut self.plan).unwrap();
+    pub(crate) fn step(&mut self) -> StepStatus {
+        let info = self.core.plan(&mut self.plan).expect("nothing leaks, so something fits");
         match info.status {
             StepStatus::Run => {
                 let result = self.device.run(&self.plan);
@@ -172,15 +182,46 @@ impl Simulation {
             self.commit();
         }
         if self.tally.steps.is_multiple_of(self.check_every) {
-            self.core.check_integrity().unwrap();
+            self.core.check_integrity().expect("every invariant holds");
         }
         info.status
     }
 
     fn commit(&mut self) {
-        let (step, result) = self.pending.pop_front().unwrap();
-        self.core.commit(step, &result).unwrap();
+        let (step, result) = self.pending.pop_front().expect("a step is in flight");
+        if self.disturb && self.rng.one_in(10) {
+            self.commit_wrongly(step, &result);
+        }
+        self.core.commit(step, &result).expect("the device obeys the laws");
+        if self.disturb && self.rng.one_in(10) {
+            assert!(self.core.commit(step, &result).is_err(), "a step commits once");
+        }
         self.take_outputs(Some(&result));
+    }
+
+    /// Results that no device gives are refused and change nothing: the right one
+    /// commits after them.
+    fn commit_wrongly(&mut self, step: StepId, right: &[i32]) {
+        let mut wrong = right.to_vec();
+        let mut id = step;
+        match self.rng.range(0, 4) {
+            0 => id = StepId(step.0 + 1),
+            1 => drop(wrong.pop()),
+            kind => {
+                let dims = self.core.dims();
+                let width = dims.verify_width as i32;
+                let to = ResultColumns::split(&mut wrong, dims).expect("a whole array");
+                let row = self.rng.range(0, to.num_rows[0] as u32 - 1) as usize;
+                match kind {
+                    2 => to.num_accepted[row] = width + 1,
+                    3 => to.num_accepted[row] = -1,
+                    _ => to.rows_run[row] = -1,
+                }
+            }
+        }
+        assert!(self.core.commit(id, &wrong).is_err(), "a wrong result was taken");
+        self.core.check_integrity().expect("a refusal changes nothing");
+        self.tally.refused += 1;
     }
 
     fn take_outputs(&mut self, result: Option<&[i32]>) {
@@ -190,7 +231,8 @@ impl Simulation {
             let first = batch.tokens_offset[entry] as usize;
             let tokens = &batch.tokens[first..first + batch.num_tokens[entry] as usize];
             if let (Some(result), true) = (result, batch.row[entry] >= 0) {
-                let reader = ResultReader::new(result, self.core.dims()).unwrap();
+                let reader = ResultReader::new(result, self.core.dims())
+                    .expect("the device fills a whole array");
                 let row = reader.row(batch.row[entry] as usize);
                 let exact = batch.finish[entry] != 5 && row.non_finite == 0;
                 let same = tokens.len() == row.num_accepted as usize;
@@ -205,6 +247,7 @@ impl Simulation {
         let id = batch.request_id[entry] as u64;
         let open = self.open.get_mut(&id).expect("a delta after the terminal");
         open.tokens.extend_from_slice(tokens);
+        self.tally.told += tokens.len() as u64;
         let (got, expected) = (&open.tokens, &open.expected);
         let is_prefix = expected.tokens.starts_with(got);
         assert!(is_prefix, "request {id} said {got:?} for {:?}", expected.tokens);
@@ -237,12 +280,13 @@ impl Simulation {
 
     /// Nothing is open: everything is free or cached.
     fn finish(&mut self) {
-        self.core.check_integrity().unwrap();
+        self.core.check_integrity().expect("every invariant holds");
         assert_eq!(self.core.num_unfinished(), 0);
         for pool in self.core.pools() {
             assert_eq!(pool.used, 0, "{} leaks", pool.name);
         }
         let counters = self.core.counters();
+        assert_eq!(counters.tokens_emitted, self.tally.told, "emitted tokens that were not told");
         self.tally.commit_first = counters.commit_first;
         self.tally.preemptions = counters.num_preemptions;
         self.tally.evictions = counters.evictions;

@@ -1,9 +1,8 @@
 //! A seeded simulator: the real core, a fake device that does what a plan says,
 //! and a reference that knows nothing of scheduling.
-#![allow(dead_code)] // Each test target uses a part of it.
 
-pub mod device;
-pub mod drive;
-pub mod model;
-pub mod rng;
-pub mod workload;
+pub(crate) mod device;
+pub(crate) mod drive;
+pub(crate) mod model;
+pub(crate) mod rng;
+pub(crate) mod workload;

@@ -8,31 +8,31 @@ use mtpcore::request::RequestSpec;
 use super::rng::mix;
 
 /// The state before the first token.
-pub const START: u64 = 0x5eed;
+pub(crate) const START: u64 = 0x5eed;
 
 /// The state after one token more.
-pub fn consume(state: u64, token: u32) -> u64 {
+pub(crate) fn consume(state: u64, token: u32) -> u64 {
     mix(state.wrapping_mul(31).wrapping_add(u64::from(token) + 1))
 }
 
 /// What attention reads from one slot; the sum over all slots is order-free.
-pub fn attend(kv: u64) -> u64 {
+pub(crate) fn attend(kv: u64) -> u64 {
     mix(kv ^ 0xa77e)
 }
 
 /// The noise and limits that a request brings to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Terms {
-    pub seed: u64,
-    pub sample_index: u32,
-    pub temperature: u32,
-    pub stops: Vec<u32>,
-    pub min_tokens: u32,
-    pub vocab: u32,
+pub(crate) struct Terms {
+    pub(crate) seed: u64,
+    pub(crate) sample_index: u32,
+    pub(crate) temperature: u32,
+    pub(crate) stops: Vec<u32>,
+    pub(crate) min_tokens: u32,
+    pub(crate) vocab: u32,
 }
 
 impl Terms {
-    pub fn sample(&self, state: u64, attention: u64, position: u32) -> u32 {
+    pub(crate) fn sample(&self, state: u64, attention: u64, position: u32) -> u32 {
         let mut x = mix(state ^ attention);
         if self.temperature != 0 {
             x = mix(x ^ self.seed ^ (u64::from(self.sample_index) << 32) ^ u64::from(position));
@@ -40,21 +40,21 @@ impl Terms {
         (x % u64::from(self.vocab)) as u32
     }
 
-    pub fn stops_at(&self, token: u32, position: u32) -> bool {
+    pub(crate) fn stops_at(&self, token: u32, position: u32) -> bool {
         position >= self.min_tokens && self.stops.contains(&token)
     }
 }
 
 /// What a request emits when nothing else exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reference {
-    pub tokens: Vec<i32>,
+pub(crate) struct Reference {
+    pub(crate) tokens: Vec<i32>,
     /// The code of the finish.
-    pub finish: i32,
-    pub stop_bytes: i64,
+    pub(crate) finish: i32,
+    pub(crate) stop_bytes: i64,
 }
 
-pub fn reference(spec: &RequestSpec, vocab: &[Vec<u8>], max_model_len: u32) -> Reference {
+pub(crate) fn reference(spec: &RequestSpec, vocab: &[Vec<u8>], max_model_len: u32) -> Reference {
     let terms = Terms {
         seed: spec.sampling.seed,
         sample_index: spec.sampling.sample_index as u32,

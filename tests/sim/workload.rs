@@ -6,7 +6,7 @@ use mtpcore::request::{RequestSpec, SamplingSpec};
 use super::rng::Rng;
 
 /// Tokens of a few bytes; one has none, one ends inside a character.
-pub fn vocabulary(size: u32) -> Vec<Vec<u8>> {
+pub(crate) fn vocabulary(size: u32) -> Vec<Vec<u8>> {
     let some: [&[u8]; 6] = [b"a", b"b", b"ab", "\u{20ac}".as_bytes(), b"", &[0xe2, 0x82]];
     (0..size as usize)
         .map(|token| match some.get(token) {
@@ -17,7 +17,7 @@ pub fn vocabulary(size: u32) -> Vec<Vec<u8>> {
 }
 
 /// Small pools, so that eviction, preemption and waiting happen all the time.
-pub fn config(rng: &mut Rng) -> Config {
+pub(crate) fn config(rng: &mut Rng) -> Config {
     let mtp_step = rng.range(0, 4);
     let page_size = *rng.pick(&[1, 2, 4, 8]);
     let max_num_seqs = rng.range(1, 6);
@@ -46,10 +46,10 @@ pub fn config(rng: &mut Rng) -> Config {
 }
 
 /// A request; `earlier` are texts that later prompts may begin with.
-pub fn request(rng: &mut Rng, config: &Config, earlier: &[Vec<i32>]) -> RequestSpec {
+pub(crate) fn request(rng: &mut Rng, config: &Config, earlier: &[Vec<i32>]) -> RequestSpec {
     let vocab = config.vocab_size;
     // Two tokens only, for heavy sharing.
-    let mut token = |rng: &mut Rng| rng.range(0, vocab.min(2) - 1) as i32;
+    let token = |rng: &mut Rng| rng.range(0, vocab.min(2) - 1) as i32;
     let mut prompt = Vec::new();
     if !earlier.is_empty() && !rng.one_in(3) {
         let text = rng.pick(earlier).clone();

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
-from model import TinyModel
 from torch import Tensor
 from unroll import unroll
+
+if TYPE_CHECKING:
+    from model import TinyModel
 
 STEPS = 7
 

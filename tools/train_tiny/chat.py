@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from texts import Document
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from texts import Document
 
 Turn = tuple[str, str]
 

@@ -59,7 +59,7 @@ def noise(shape: torch.Size, generator: torch.Generator, device: torch.device) -
 def generate(
     model: TinyModel, prompts: Tensor, size: int, temperature: Tensor, seed: int
 ) -> Tensor:
-    """Prompts [rows, n] (n at least 1) continued to [rows, size]; temperature [rows], 0 = greedy."""
+    """Prompts [rows, n] (n at least 1) continued to [rows, size]; temperature [rows], 0 greedy."""
     trunk, device = model.model.eval(), prompts.device
     caches = [Cache(layer.mixer, len(prompts), size) for layer in trunk.layers]
     generator = torch.Generator(device).manual_seed(seed)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from delta import delta_rule
-from settings import Shape
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from settings import Shape
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:

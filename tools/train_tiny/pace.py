@@ -8,49 +8,53 @@ import time
 
 import torch
 
-COMPILING = 20
 WARMUP = 100
-STARTING_SECONDS, STALLED_SECONDS = 180, 45
+STARTING_SECONDS, LOOKING_SECONDS, STALLED_SECONDS = 150, 60, 25
 
 
 class Pace:
-    """Progress from `begin` to 1: by steps, or by time where a limit comes first.
+    """Progress from 0 to 1: by steps, or by time where a limit comes first.
 
-    The first COMPILING steps of a process build kernels, so time counts from there on. A GPU that
-    answers nothing for STALLED_SECONDS ends the process with a traceback: whoever started it can
-    start it again from the saved state.
+    Seconds count from the making of this object, the schedule from `go`, which is to be called
+    once all kernels are built. A GPU that answers nothing for STALLED_SECONDS ends the process
+    with a traceback: whoever started it can start it again from the saved state.
     """
 
-    def __init__(self, steps: int, limit: float | None, begin: float = 0.0) -> None:
-        self.steps, self.limit, self.begin = steps, limit, begin
+    def __init__(self, steps: int, limit: float | None) -> None:
+        self.steps, self.limit, self.begin = steps, limit, 0.0
         self.start, self.first, self.seen = time.perf_counter(), 0.0, 0
-        faulthandler.dump_traceback_later(STARTING_SECONDS, exit=True)
+        self.watch(STARTING_SECONDS)
+
+    def watch(self, seconds: float) -> None:
+        """End the process unless the next call of this comes within `seconds`."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+            faulthandler.dump_traceback_later(seconds, exit=True)
 
     def seconds(self) -> float:
         return time.perf_counter() - self.start
+
+    def go(self, begin: float = 0.0) -> None:
+        """The schedule starts, at `begin` of its way."""
+        self.watch(STALLED_SECONDS)
+        self.first, self.begin = self.seconds(), begin
 
     def progress(self, step: int) -> float:
         """Share of the run that is over before `step`; 1 at its end. To be called once a step."""
         self.seen += 1
         if self.seen % 10 == 0:
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-            if self.seen > COMPILING:
-                faulthandler.dump_traceback_later(STALLED_SECONDS, exit=True)
-        if self.seen == COMPILING:
-            self.first = self.seconds()
-        done = step / self.steps
+            self.watch(STALLED_SECONDS)
+        done = max(self.begin, step / self.steps)
         if self.limit is not None:
             if self.seconds() >= self.limit:
                 return 1.0
-            if self.seen > COMPILING:
-                gone = (self.seconds() - self.first) / (self.limit - self.first)
-                done = max(done, self.begin + (1 - self.begin) * gone)
+            gone = (self.seconds() - self.first) / (self.limit - self.first)
+            done = max(done, self.begin + (1 - self.begin) * gone)
         return min(1.0, done)
 
-    def rearm(self) -> None:
-        """Grant a long evaluation its own time."""
-        faulthandler.dump_traceback_later(STARTING_SECONDS, exit=True)
+    def look(self) -> None:
+        """Grant an evaluation its own time."""
+        self.watch(LOOKING_SECONDS)
 
     def close(self) -> None:
         faulthandler.cancel_dump_traceback_later()

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from chat import ChatMaker
 from fetch import fetch
 from texts import Document, documents
-from tokenizers import Tokenizer
 from vocabulary import save, train
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tokenizers import Tokenizer
 
 END = "<|endoftext|>"
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
 from safetensors import safe_open
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ReferenceHead:

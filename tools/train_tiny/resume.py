@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+def replace(
+    path: Path, tensors: dict[str, Tensor], numbers: dict[str, float] | None = None
+) -> None:
+    """Writes `path` at once, so that a break in between leaves the older file."""
+    fresh = path.with_suffix(".part")
+    metadata = {name: repr(value) for name, value in (numbers or {}).items()}
+    save_file({name: w.contiguous() for name, w in tensors.items()}, fresh, metadata=metadata)
+    fresh.replace(path)
 
 
 def slots(
@@ -24,14 +37,12 @@ def slots(
 def save_state(
     path: Path, model: nn.Module, found: list[torch.optim.Optimizer], numbers: dict[str, float]
 ) -> None:
-    """Replaces `path` at once, so that a break in between leaves the older state."""
-    tensors = {f"model.{name}": w.contiguous() for name, w in model.state_dict().items()}
+    """Keeps weights, optimisers and `numbers` in `path`."""
+    tensors = {f"model.{name}": w for name, w in model.state_dict().items()}
     for prefix, optimiser, parameter in slots(found):
         for key, value in optimiser.state[parameter].items():
-            tensors[prefix + key] = torch.as_tensor(value).contiguous()
-    fresh = path.with_suffix(".part")
-    save_file(tensors, fresh, metadata={name: repr(value) for name, value in numbers.items()})
-    fresh.replace(path)
+            tensors[prefix + key] = torch.as_tensor(value)
+    replace(path, tensors, numbers)
 
 
 def load_state(

@@ -14,10 +14,11 @@ from delta import DeltaRule, kernel_agrees
 from export import stored
 from model import TinyModel
 from pace import Pace, rate
-from safetensors.torch import load_file, save_file
+from resume import replace
+from safetensors.torch import load_file
 from settings import Shape
 from torch import Tensor, nn
-from train_trunk import held_loss, optimisers
+from train_trunk import autocast, held_loss, optimisers
 from unroll import unroll
 
 SIZE = 512
@@ -84,6 +85,7 @@ def main() -> None:
     parser.add_argument("--own", type=int, default=8192, help="sequences by the trunk itself")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
+    pace = Pace(args.steps, args.seconds)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     DeltaRule.use_kernel = kernel_agrees(device)
     torch.manual_seed(args.seed)
@@ -97,7 +99,6 @@ def main() -> None:
     if args.head:
         head = {n: w for n, w in load_file(args.head).items() if n.startswith("mtp.")}
         model.load_state_dict(head, strict=False)
-    pace = Pace(args.steps, args.seconds)
     own = torch.cat(
         [
             own_texts(model, data, min(2048, args.own), args.seed + i)
@@ -109,18 +110,23 @@ def main() -> None:
     texts = batches(data, 10**6, max(2, args.rows * SIZE // CHUNK), 0.2, args.seed)
     draw = torch.Generator().manual_seed(args.seed)
     log = []
+    for size in (SIZE, 2 * SIZE):
+        with autocast(device):
+            tokens = data.text[: args.rows * SIZE].view(-1, size)
+            mtp_loss(model, tokens, args.ahead, args.hard).backward()
+    model.zero_grad(set_to_none=True)
+    pace.go()
     step, progress = 0, pace.progress(0)
     while progress < 1:
         if step % 5 < 3:
             tokens = own[torch.randint(len(own), (args.rows,), generator=draw)]
         else:
             tokens = next(texts)
-            size = min(tokens.shape[1], 1024)
-            tokens = tokens.reshape(-1, size)
+            tokens = tokens.reshape(-1, min(tokens.shape[1], 2 * SIZE))
         for optimiser in found:
             for group in optimiser.param_groups:
                 group["lr"] = args.lr * rate(step, progress)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with autocast(device):
             loss = mtp_loss(model, tokens, args.ahead, args.hard)
         loss.backward()
         nn.utils.clip_grad_norm_(model.mtp.parameters(), 1.0)
@@ -133,8 +139,8 @@ def main() -> None:
             continue
         log.append({"step": step, "loss": loss.item()})
         print(json.dumps(log[-1]), f"{pace.seconds():.0f} s", flush=True)
-        save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
-    pace.rearm()
+        replace(args.out, model.state_dict())
+    pace.look()
     model.load_state_dict({n: w.float() for n, w in stored(model.state_dict()).items()})
     log.append({"held_nats_per_token": held_loss(model, data), **report(model, data)})
     print(json.dumps(log[-1]), flush=True)

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from batches import CHUNK, Data, batches, held_windows
+from batches import CHUNK, SIZES, Data, batches, held_windows
 from delta import DeltaRule, kernel_agrees
 from model import TinyModel
 from pace import Pace, rate
-from resume import load_state, save_state
-from safetensors.torch import save_file
+from resume import load_state, replace, save_state
 from settings import Shape
 from torch import Tensor, nn
 
 WINDOW = 1024
-LOOK = 200
+LOOK = 100
+
+
+def autocast(device: torch.device) -> torch.autocast:
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 def trunk_loss(model: TinyModel, tokens: Tensor, dropout: float) -> Tensor:
@@ -63,6 +66,17 @@ def optimisers(model: nn.Module, kind: str, lr: float, decay: float) -> list[tor
     return found
 
 
+def build_kernels(model: TinyModel, data: Data, chunks: int, dropout: float) -> None:
+    """One pass at every shape that the run will see, so that later no step waits for a compiler."""
+    for size in SIZES:
+        tokens = data.text[: CHUNK * chunks].view(-1, size)
+        with autocast(tokens.device):
+            trunk_loss(model.train(), tokens, dropout).backward()
+    model.zero_grad(set_to_none=True)
+    with autocast(data.text.device):
+        held_loss(model, data)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True)
@@ -81,6 +95,7 @@ def main() -> None:
         "--resume", action="store_true", help="go on from OUT's .state if it is there"
     )
     args = parser.parse_args()
+    pace = Pace(args.steps or 10**9, args.seconds)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     DeltaRule.use_kernel = kernel_agrees(device)
     torch.manual_seed(args.seed)
@@ -88,16 +103,17 @@ def main() -> None:
     model = TinyModel(Shape()).to(device)
     found = optimisers(model.model, args.optimiser, args.lr, args.decay)
     steps = int(args.epochs * len(data.text) / (CHUNK * args.chunks * (1 - args.chat)))
-    steps = args.steps or steps
+    pace.steps = args.steps or steps
     kept = {"step": 0.0, "progress": 0.0, "best": math.inf}
     state = args.out.with_suffix(".state")
     if args.resume and state.exists():
         kept = load_state(state, model, found, device)
         print("goes on from", kept, flush=True)
     step, best, log = int(kept["step"]), kept["best"], []
-    pace = Pace(steps, args.seconds, kept["progress"])
     # A resumed run draws other batches than an unbroken one: it does not replay the generator.
     stream = batches(data, 10**6, args.chunks, args.chat, args.seed + step)
+    build_kernels(model, data, args.chunks, args.dropout)
+    pace.go(kept["progress"])
     progress, ran = pace.progress(step), False
     while progress < 1:
         tokens = next(stream)
@@ -105,7 +121,7 @@ def main() -> None:
         for optimiser in found:
             for group in optimiser.param_groups:
                 group["lr"] = args.lr * rate(step, progress)
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with autocast(device):
             loss = trunk_loss(model, tokens, args.dropout)
         loss.backward()
         nn.utils.clip_grad_norm_(model.model.parameters(), 1.0)
@@ -116,14 +132,14 @@ def main() -> None:
         progress = pace.progress(step)
         if step % LOOK and progress < 1:
             continue
-        pace.rearm()
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        pace.look()
+        with autocast(device):
             held = held_loss(model, data)
         log.append({"step": step, "train": loss.item(), **held})
         print(json.dumps(log[-1]), f"{pace.seconds():.0f} s", flush=True)
         if held["all"] < best:
             best = held["all"]
-            save_file({n: w.contiguous() for n, w in model.state_dict().items()}, args.out)
+            replace(args.out, model.state_dict())
         save_state(state, model, found, {"step": step, "progress": progress, "best": best})
     pace.close()
     if not ran:

@@ -61,6 +61,10 @@ def check_prompt(prompt: Prompt, index: int, engine: Engine) -> CheckedPrompt:
         OptionError: naming the prompt and what is wrong with it.
     """
     where = f"prompts[{index}]"
+    if isinstance(prompt, Mapping) and set(prompt) == {"prompt"}:
+        prompt = prompt["prompt"]
+        if not isinstance(prompt, str):
+            raise OptionError(where, f"its prompt is {prompt!r}, not a text")
     if isinstance(prompt, str):
         if engine.tokenizer is None:
             raise OptionError(
@@ -73,7 +77,10 @@ def check_prompt(prompt: Prompt, index: int, engine: Engine) -> CheckedPrompt:
             raise OptionError(where, f"the text cannot be encoded: {error}") from error
         return CheckedPrompt(prompt, _as_int32(ids, where))
     if not isinstance(prompt, Mapping) or set(prompt) != {"prompt_token_ids"}:
-        raise OptionError(where, "it is neither a text nor {'prompt_token_ids': [...]}")
+        raise OptionError(
+            where,
+            "it is neither a text nor {'prompt': text} nor {'prompt_token_ids': [...]}",
+        )
     ids = prompt["prompt_token_ids"]
     if isinstance(ids, np.ndarray):
         ids = ids.tolist()
@@ -129,7 +136,7 @@ def _stop_bytes(params: SamplingParams, engine: Engine) -> list[bytes]:
                     f"{stop!r} holds the special token {special!r}, and stop strings are looked "
                     "for in the text without special tokens; name it in stop_token_ids",
                 )
-    return [stop.encode("utf-8", "surrogatepass") for stop in stops]
+    return [stop.encode("utf-8") for stop in stops]
 
 
 def derived_seed(engine_seed: int, counter: int) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..config.options import EngineOptions
 from ..config.validate import validate
-from ..engine.engine import Engine, EngineClosed
+from ..engine.engine import Engine
+from ..engine.errors import EngineClosed
 from .assemble import request_output
 from .inputs import (
     CheckedPrompt,
@@ -77,7 +78,8 @@ class LLM:
         """Generate for every prompt and return the results in the prompts' order.
 
         Args:
-            prompts: a text, ``{"prompt_token_ids": [...]}``, or a list of either.
+            prompts: a text (or ``{"prompt": text}``), ``{"prompt_token_ids": [...]}``, or a list
+                of either.
             sampling_params: one for all prompts or one a prompt; None takes the model's
                 generation config.
 
@@ -90,7 +92,8 @@ class LLM:
         records = self._submit(checked, params)
         try:
             while not all(record.is_finished for record in records):
-                if engine.step() is None:
+                # Another thread's step may have ended them between the two looks.
+                if engine.step() is None and not all(record.is_finished for record in records):
                     raise RuntimeError("the scheduler is idle although requests are unfinished")
             engine.settle()
         except BaseException:
@@ -138,13 +141,17 @@ class LLM:
                         yield stream.take()
                 if progress is None and open_streams:
                     raise RuntimeError("the scheduler is idle although requests are unfinished")
-            engine.settle()
         finally:
             if open_streams:
                 engine.abandon(records)
+            # Whoever leaves at the last delta leaves a step in flight.
+            engine.settle()
 
     def shutdown(self) -> None:
-        """Free everything that the engine holds. Calling it again does nothing."""
+        """End all requests and free everything that the engine holds. Calling it again does
+        nothing; a stream that is still open raises EngineClosed when it is asked for more."""
+        if self._engine is not None:
+            self._engine.close()
         self._engine = None
 
     def __enter__(self) -> LLM:

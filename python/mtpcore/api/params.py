@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import numbers
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..config.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..models.generation import GenerationDefaults
 
 # Parameters that no code reads yet, with the one value that asks for nothing.
@@ -82,6 +80,10 @@ class SamplingParams:
     def __post_init__(self) -> None:
         for name in ("temperature", "top_p", "min_p"):
             _check(name, getattr(self, name), numbers.Real, "a number")
+            try:
+                float(getattr(self, name))
+            except OverflowError as error:
+                raise OptionError(name, "it is beyond what a float holds") from error
         for name in ("n", "top_k", "min_tokens"):
             _check(name, getattr(self, name), numbers.Integral, "an int")
         for name in ("seed", "max_tokens", "logprobs"):
@@ -95,17 +97,32 @@ class SamplingParams:
             raise OptionError("seed", f"{self.seed} is outside 0..2**64-1")
         if self.logprobs is not None and self.logprobs < 0:
             raise OptionError("logprobs", f"{self.logprobs} is negative; give 0 or more, or None")
-        stops = self.stop_strings()
-        if not all(isinstance(stop, str) for stop in stops):
-            raise OptionError("stop", f"{self.stop!r} is not a string or a list of strings")
-        if stops and not self.detokenize:
-            raise OptionError("stop", "it needs text; set detokenize=True or use stop_token_ids")
-        for token in self.stop_token_ids or ():
-            _check("stop_token_ids", token, numbers.Integral, "a list of ints")
+        self._check_stops()
         for name, (neutral, way_out) in _LATER.items():
             value = getattr(self, name)
-            if value != neutral and not (neutral is None and value is not None and not value):
+            is_empty = neutral is None and isinstance(value, Sized) and len(value) == 0
+            if value != neutral and not is_empty:
                 raise OptionError(name, f"{value!r} is not built yet; {way_out}")
+
+    def _check_stops(self) -> None:
+        if self.stop is not None and not isinstance(self.stop, (str, Sequence)):
+            raise OptionError("stop", f"{self.stop!r} is not a string or a list of strings")
+        for stop in self.stop_strings():
+            if not isinstance(stop, str):
+                raise OptionError("stop", f"{self.stop!r} is not a string or a list of strings")
+            if any("\ud800" <= char <= "\udfff" for char in stop):
+                raise OptionError(
+                    "stop", f"{stop!r} holds half a surrogate pair, which no text has"
+                )
+        if self.stop_strings() and not self.detokenize:
+            raise OptionError("stop", "it needs text; set detokenize=True or use stop_token_ids")
+        ids = self.stop_token_ids
+        if ids is None:
+            return
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Sequence):
+            raise OptionError("stop_token_ids", f"{ids!r} is not a list of ints")
+        for token in ids:
+            _check("stop_token_ids", token, numbers.Integral, "an int; give a list of token ids")
 
     def stop_strings(self) -> list[str]:
         """``stop`` as a list."""
@@ -141,8 +158,3 @@ def default_params(generation: GenerationDefaults) -> SamplingParams:
             error.option,
             f"the model's generation config sets it ({error}); pass SamplingParams explicitly",
         ) from error
-
-
-def replaced(params: SamplingParams, **changes: Any) -> SamplingParams:
-    """A copy with some values changed."""
-    return dataclasses.replace(params, **changes)

@@ -120,11 +120,12 @@ class Case:
         seen = self._session.run(requests, preempt=preempted)
         for index, (request, one) in enumerate(zip(requests, seen, strict=True)):
             self.result.requests += 1
+            self.result.count(kind, acceptance(one.rounds, self._choice["mtp_step"]))
             difference = self._compare(request, one)
-            if difference is not None and not self._broken():
+            if difference is not None:
                 self.result.difference = difference
                 self.result.where = f"{kind}, request {index}"
-            self.result.count(kind, acceptance(one.rounds, self._choice["mtp_step"]))
+                break
         return seen
 
     def _compare(self, request: Request, seen: Observed, depth: int = 0) -> Difference | None:

@@ -120,16 +120,18 @@ def stale_mtp_slot(engine: Any) -> None:
     buffers, kv = worker.buffers, worker.pools.kv
 
     def patched(original: Any, host: Any, rows: Any, accepted: Any, hidden: Any) -> None:
-        layer = kv.layers[-1].flatten(0, 1)
-        before = layer.clone()
-        original(host, rows, accepted, hidden)
         count = rows.num_decode
         columns = (rows.req_idx[:count], rows.old_len[:count], accepted.num_accepted[:count])
-        for req, old_len, emitted in zip(*(c.tolist() for c in columns), strict=True):
-            for position in range(old_len + 1, old_len + emitted):
-                page = int(buffers.dev_page_table[req, position // kv.page_size])
-                slot = page * kv.page_size + position % kv.page_size
-                layer[slot] = before[slot]
+        slots = [
+            int(buffers.dev_page_table[req, position // kv.page_size]) * kv.page_size
+            + position % kv.page_size
+            for req, old_len, emitted in zip(*(c.tolist() for c in columns), strict=True)
+            for position in range(old_len + 1, old_len + emitted)
+        ]
+        layer = kv.layers[-1].flatten(0, 1)
+        before = layer[slots].clone()
+        original(host, rows, accepted, hidden)
+        layer[slots] = before
 
     around_drafter(worker, patched)
 

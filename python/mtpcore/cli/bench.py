@@ -8,23 +8,28 @@ from typing import Any
 
 import click
 
+from mtpcore.cli.command import command
 from mtpcore.cli.engine_options import engine_options, given, spellings
 from mtpcore.cli.output import print_json, say, table
 from mtpcore.cli.stats import Stats
 
 PROMPT = "Now is the winter of our discontent made glorious summer"
+MAX_STEP = 7
 # What the bench itself varies or needs.
 VARIED = ("mtp_step", "mtp_mode", "enable_prefix_caching", "max_num_seqs")
 
 
 def _steps(_: click.Context, __: click.Parameter, value: str) -> list[int]:
-    try:
-        return [int(part) for part in value.split(",")]
-    except ValueError:
-        raise click.BadParameter(f"{value!r}: give numbers and commas, such as 0,1,3") from None
+    steps = [int(part) for part in value.split(",") if part.strip().isdecimal()]
+    if len(steps) != value.count(",") + 1 or max(steps) > MAX_STEP:
+        raise click.BadParameter(f"{value!r}: give numbers of 0..{MAX_STEP}, such as 0,1,3")
+    return steps
 
 
-@click.command()
+@command(
+    "mtpcore bench --batch 1 --batch 16 --steps 0,3",
+    "mtpcore bench --temperature 0.7 --json",
+)
 @click.option("--model", help="hub-layout directory; the bundled model if left out")
 @click.option("--batch", "batches", type=click.IntRange(1), multiple=True, default=(1, 4, 16))
 @click.option("--steps", callback=_steps, default="0,1,3,5", show_default=True, help="mtp_step")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mtpcore.cli.command import command
 from mtpcore.cli.engine_options import engine_options, given
 from mtpcore.cli.output import print_json, say, table
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 # What the cases themselves set.
 FIXED = {
     "dtype": "check runs in float32",
+    "ssm_state_dtype": "check runs in float32",
+    "seed": "each request of the check brings its own",
     "mtp_mode": "an axis of the check",
     "mtp_step": "an axis of the check",
     "overlap_depth": "an axis of the check",
@@ -26,7 +29,11 @@ FIXED = {
 }
 
 
-@click.command()
+@command(
+    "mtpcore check",
+    "mtpcore check DIRECTORY --full --json",
+    "mtpcore check --plant conv-not-rolled-back",
+)
 @click.argument("model", required=False)
 @click.option("--full", is_flag=True, help="every combination instead of every pair")
 @click.option("--plant", metavar="NAME", help="break the engine in this way; status 1 when found")
@@ -46,6 +53,8 @@ def check(
     for name, why in FIXED.items():
         if name in engine:
             raise click.UsageError(f"--{name.replace('_', '-')}: {why}; leave it out")
+    if plant is not None and full:
+        raise click.UsageError("--full: a plant runs the one case that sees it; leave one out")
     if list_plants:
         return _list_plants(as_json)
     from mtpcore.check.run import Check

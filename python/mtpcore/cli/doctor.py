@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.resources
 import pkgutil
 import platform
@@ -11,12 +10,13 @@ from typing import Any
 
 import click
 
-from mtpcore.cli.output import print_json, say
+from mtpcore.cli.command import command
+from mtpcore.cli.output import print_json, say, version
 
 LEAST_TORCH = (2, 11)
 
 
-@click.command()
+@command("mtpcore doctor", "mtpcore doctor --json")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout")
 def doctor(as_json: bool) -> int:
     """Shows versions, the device and the kernels; exit status 1 if something is wrong."""
@@ -39,7 +39,7 @@ def examine() -> dict[str, Any]:
     """The report's JSON fields."""
     problems: list[str] = []
     report: dict[str, Any] = {
-        "mtpcore": importlib.metadata.version("mtpcore"),
+        "mtpcore": version(),
         "python": platform.python_version(),
         "torch": "not installed",
         "device": "none",
@@ -62,7 +62,7 @@ def examine() -> dict[str, Any]:
     except ImportError as error:
         problems.append(f"the Rust core cannot be imported ({error}): install a built wheel")
     report["kernels"] = kernels(problems)
-    model = importlib.resources.files("mtpcore").joinpath("bundled", "config.json")
+    model = importlib.resources.files("mtpcore") / "bundled" / "config.json"
     if not model.is_file():
         problems.append("the bundled model is missing: reinstall the wheel")
     return report | {"problems": problems}

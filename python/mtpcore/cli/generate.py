@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mtpcore.cli.command import command
 from mtpcore.cli.engine_options import engine_options, given, spellings
 from mtpcore.cli.output import print_json, say, size, table
 from mtpcore.cli.stats import Stats, state_bytes_per_request
@@ -17,16 +18,39 @@ if TYPE_CHECKING:
 DEFAULT_PROMPT = "To be, or not to be"
 
 
-@click.command()
+@command(
+    'mtpcore generate "ROMEO:" --max-tokens 120',
+    'mtpcore generate "ROMEO:" "JULIET:" --temperature 0.8 --seed 7 --json',
+    'mtpcore generate "ROMEO:" --model DIRECTORY --mtp-step 2',
+)
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option("--model", help="hub-layout directory; the bundled model if left out")
-@click.option("max_tokens", *spellings("max_tokens"), type=int, default=64, show_default=True)
-@click.option("min_tokens", *spellings("min_tokens"), type=int, default=0)
+@click.option(
+    "max_tokens",
+    *spellings("max_tokens"),
+    type=int,
+    default=64,
+    show_default=True,
+    help="most tokens of a text",
+)
+@click.option(
+    "min_tokens", *spellings("min_tokens"), type=int, default=0, help="tokens before a stop counts"
+)
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy")
-@click.option("top_p", *spellings("top_p"), type=float, default=1.0)
-@click.option("top_k", *spellings("top_k"), type=int, default=0, help="0 is off")
+@click.option(
+    "top_p", *spellings("top_p"), type=float, default=1.0, help="share of the probability to keep"
+)
+@click.option(
+    "top_k", *spellings("top_k"), type=int, default=0, help="likeliest tokens to keep, 0 is off"
+)
 @click.option("--stop", multiple=True, help="a string that ends the text")
-@click.option("stop_token_ids", *spellings("stop_token_id"), type=int, multiple=True)
+@click.option(
+    "stop_token_ids",
+    *spellings("stop_token_id"),
+    type=int,
+    multiple=True,
+    help="a token that ends the text",
+)
 @click.option("ignore_eos", *spellings("ignore_eos"), is_flag=True, help="go on behind the end")
 @click.option("--json", "as_json", is_flag=True, help="one JSON object on stdout")
 @engine_options
@@ -62,9 +86,10 @@ def _stream(llm: Any, texts: list[str], params: Any, as_json: bool) -> list[Requ
     """Prints one text as it comes; of several, each one whole when it ends."""
     results: dict[int, RequestOutput] = {}
     live = len(texts) == 1 and not as_json
+    deltas = llm.stream(texts, params)
     if live:
         say(texts[0], nl=False)
-    for delta in llm.stream(texts, params):
+    for delta in deltas:
         if live:
             say(delta.text, nl=False)
         if delta.result is not None:

@@ -11,15 +11,22 @@ from mtpcore.cli.bench import bench
 from mtpcore.cli.check import check
 from mtpcore.cli.doctor import doctor
 from mtpcore.cli.generate import generate
+from mtpcore.cli.output import version
 from mtpcore.cli.plan import plan
 
 BAD_INPUT = 2
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(package_name="mtpcore")
-def cli() -> None:
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+)
+@click.version_option(version())
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Hybrid linear-attention models with multi-token prediction."""
+    if context.invoked_subcommand is None:
+        raise click.UsageError("no command is given; mtpcore --help lists them")
 
 
 for command in (generate, check, bench, plan, doctor):
@@ -28,8 +35,9 @@ for command in (generate, check, bench, plan, doctor):
 
 def main() -> None:
     """Runs the command. Exit status: 0 done, 1 a check failed, 2 bad usage or bad input."""
+    status = None
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(prog_name="mtpcore", standalone_mode=False)
     except click.ClickException as error:
         fail(error.format_message())
     except click.Abort:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,14 @@ import click
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+def version() -> str:
+    """Of the installed package."""
+    try:
+        return importlib.metadata.version("mtpcore")
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def say(text: str = "", *, nl: bool = True, as_json: bool = False) -> None:

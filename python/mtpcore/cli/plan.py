@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from mtpcore.cli.command import command
 from mtpcore.cli.engine_options import engine_options, given, spellings
 from mtpcore.cli.output import print_json, say, size, table
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-@click.command()
+# What the core accepts as max_num_seqs.
+MOST_SEQS = 1 << 16
+
+
+@command(
+    "mtpcore plan --memory 4GiB",
+    "mtpcore plan DIRECTORY --memory 80GiB --tokens-per-request 8192 --json",
+)
 @click.argument("model", required=False)
 @click.option("--memory", required=True, help="the budget, such as 80GiB")
 @click.option(
@@ -62,6 +72,7 @@ def report(
     """The JSON fields. ValueError names the option or the file."""
     import torch
 
+    from mtpcore.config.errors import OptionError
     from mtpcore.config.facts import model_directory, read_facts
     from mtpcore.config.memory import plan_memory
     from mtpcore.config.options import EngineOptions, parse_bytes
@@ -71,7 +82,6 @@ def report(
         check_integers,
         resolve_drafter,
         resolve_dtype,
-        resolve_interval,
     )
 
     budget = parse_bytes("memory", memory)
@@ -79,32 +89,61 @@ def report(
     check_refused(options)
     check_integers(options)
     facts = read_facts(model_directory(model), needs_weights=False)
-    notes: list[str] = []
-    mtp_mode, mtp_step = resolve_drafter(options, facts.has_mtp, notes)
+    mtp_mode, mtp_step = resolve_drafter(options, facts.has_mtp, [])
     place = torch.device("cpu" if options.device == "cpu" else "cuda")
-    dtype = resolve_dtype(options, facts.config.dtype, place, notes)
+    dtype = resolve_dtype(options, facts.config.dtype, place, [])
     context = options.max_model_len or facts.config.max_position_embeddings
+    tokens = tokens_per_request or context
+    shape = facts.memory_shape(dtype, DTYPES[options.ssm_state_dtype], mtp_mode == "mtp")
     settings = {
-        "budget_bytes": budget,
+        "memory_budget": budget,
         "page_size": options.page_size,
-        "max_num_seqs": engine.get("max_num_seqs", 0),
-        "max_num_batched_tokens": options.max_num_batched_tokens,
         "max_model_len": context,
         "mtp_step": mtp_step,
         "overlap_depth": options.overlap_depth,
         "enable_prefix_caching": options.enable_prefix_caching,
-        "checkpoint_interval": resolve_interval(options),
-        "state_mode": options.ssm_state_mode,
-        "tokens_per_request": tokens_per_request or context,
+        "ssm_state_mode": options.ssm_state_mode,
+        "tokens_per_request": tokens,
     }
-    shape = facts.memory_shape(dtype, DTYPES[options.ssm_state_dtype], mtp_mode == "mtp")
-    fit = plan_memory(shape, settings)
+
+    def fit(max_num_seqs: int) -> dict[str, Any]:
+        return plan_memory(shape, settings | {"max_num_seqs": max_num_seqs})
+
+    try:
+        found = fit(engine["max_num_seqs"]) if "max_num_seqs" in engine else most_requests(fit)
+    except OptionError as error:
+        # The budget has another name here.
+        raise ValueError(str(error).replace("memory_budget", "--memory")) from error
     return {
         "budget_bytes": budget,
-        "pools": fit["pools"],
-        "limiting_pool": fit["limiting_pool"],
-        "max_requests": fit["max_requests"],
-        "tokens_per_request": settings["tokens_per_request"],
+        "pools": found["pools"],
+        "limiting_pool": found["limiting_pool"],
+        "max_requests": found["max_requests"],
+        "max_num_seqs": found["sizes"]["num_states"],
+        "tokens_per_request": tokens,
         "dtype": str(dtype).removeprefix("torch."),
-        "sizes": fit["sizes"],
+        "sizes": found["sizes"],
     }
+
+
+def most_requests(fit: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
+    """The plan with the largest max_num_seqs whose requests all run at once.
+
+    A row more takes pages away, so the requests that fit first follow max_num_seqs and then fall
+    behind it. The limit is what keeps the next one out. OptionError if not even one fits.
+    """
+    best, beyond = fit(1), None
+    low, high = 1, MOST_SEQS + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            found = fit(middle)
+        except ValueError:
+            # Not even the rows fit, and rows are what the best plan names as its limit.
+            high, beyond = middle, None
+            continue
+        if found["max_requests"] >= middle:
+            low, best = middle, found
+        else:
+            high, beyond = middle, found
+    return best | {"limiting_pool": (beyond or best)["limiting_pool"]}

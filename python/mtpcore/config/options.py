@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,7 @@ class EngineOptions:
         gpu_memory_utilization: share of a GPU's memory, instead of ``memory_budget``.
         enable_prefix_caching: look prompts up in, and add them to, the prefix cache.
         seed: seed of the requests that name none.
-        enforce_eager: never capture graphs. None is auto; graphs are not built yet, so every step
-            runs eagerly whichever way it is set.
+        enforce_eager: never capture graphs.
         mtp_mode: auto | none | mtp | ngram | dflash | dflash2 | dspark.
         mtp_draft_model_dir: directory of a separate draft model.
         mtp_step: drafts a step, 0..7; None is 3 with a drafter and 0 without.
@@ -57,7 +57,7 @@ class EngineOptions:
     gpu_memory_utilization: float | None = None
     enable_prefix_caching: bool = True
     seed: int = 0
-    enforce_eager: bool | None = None
+    enforce_eager: bool = False
     mtp_mode: str = "auto"
     mtp_draft_model_dir: str | None = None
     mtp_step: int | None = None
@@ -84,7 +84,9 @@ class EngineOptions:
         names = cls.names()
         for name in given:
             if name not in names:
-                raise OptionError(name, f"unknown option; known are {', '.join(names)}")
+                near = difflib.get_close_matches(name, names, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(names)}"
+                raise OptionError(name, f"unknown option; {hint}")
         if isinstance(given.get("model"), Path):
             given["model"] = str(given["model"])
         return cls(**given)

@@ -36,6 +36,11 @@ def _only(option: str, neutral: Any, reason: str) -> Callable[..., None]:
 
 _REFUSALS: dict[str, Callable[[Any], None]] = {
     "dtype": _choice("dtype", ("auto", "float32", "bfloat16"), ("float16",)),
+    "enforce_eager": _only(
+        "enforce_eager",
+        False,
+        "graphs are not built yet, so every step runs eagerly already; leave it False",
+    ),
     "ssm_state_mode": _choice("ssm_state_mode", ("native",), ("compact", "replay", "auto")),
     "ssm_state_dtype": _choice("ssm_state_dtype", ("float32", "bfloat16"), ()),
     "mtp_mode": _choice("mtp_mode", _RUNNING_DRAFTERS, ("ngram", "dflash", "dflash2", "dspark")),

@@ -25,7 +25,7 @@ def resolve_device(options: EngineOptions, notes: list[str]) -> torch.device:
         return device
     try:
         device = torch.device(options.device)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise OptionError(
             "device", f"{options.device!r} is unknown; use auto, cpu, cuda or cuda:N"
         ) from error
@@ -108,11 +108,10 @@ def check_integers(options: EngineOptions) -> None:
     if options.overlap_depth > 1:
         raise OptionError("overlap_depth", f"{options.overlap_depth} is outside 0..1")
     _integer("seed", options.seed, least=0)
-    for name in ("enable_prefix_caching", "mtp_dynamic_verify", "mtp_windowed"):
+    flags = ("enable_prefix_caching", "enforce_eager", "mtp_dynamic_verify", "mtp_windowed")
+    for name in flags:
         if not isinstance(getattr(options, name), bool):
             raise OptionError(name, f"{getattr(options, name)!r} is not a bool")
-    if options.enforce_eager not in (None, True, False):
-        raise OptionError("enforce_eager", f"{options.enforce_eager!r} is not a bool or None")
 
 
 def _integer(name: str, value: object, least: int) -> None:

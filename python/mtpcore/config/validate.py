@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .. import _core
 from ..worker.allocate import WorkerConfig
 from .errors import OptionError
 from .facts import ModelFacts, model_directory, read_facts
-from .memory import budget_of, plan_memory
+from .memory import budget_of, core_refusals, plan_memory
 from .refused import check_refused
 from .resolve import (
     DTYPES,
@@ -79,6 +80,9 @@ def validate(options: EngineOptions, needs_weights: bool = True) -> Resolved:
     memory = plan_memory(shape, memory_settings(options, basics, budget, max_model_len))
     sizes = memory["sizes"]
     max_model_len = _fit_context(options, max_model_len, sizes, notes)
+    core_config = _core_config(options, basics, memory, max_model_len, facts.config.vocab_size)
+    with core_refusals():
+        _core.plan_fields(core_config)
     return Resolved(
         options=options,
         model_dir=facts.directory,
@@ -86,7 +90,7 @@ def validate(options: EngineOptions, needs_weights: bool = True) -> Resolved:
         max_model_len=max_model_len,
         seed=options.seed,
         worker_config=_worker_config(options, basics, sizes, max_model_len),
-        core_config=_core_config(options, basics, memory, max_model_len, facts.config.vocab_size),
+        core_config=core_config,
         memory=memory,
         notes=notes,
     )

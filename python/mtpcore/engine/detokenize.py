@@ -20,7 +20,8 @@ class OutputText:
     Args:
         tokenizer: gives the bytes of a token.
         skip_special_tokens: leave special tokens out of the text.
-        held_back: bytes that a stop string might still claim; they are given out at the end.
+        held_back: bytes, special tokens aside, that a stop string might still claim; they are
+            given out at the end.
     """
 
     def __init__(
@@ -52,13 +53,19 @@ class OutputText:
 
     def cut(self, plain_length: int) -> None:
         """Keep the first ``plain_length`` bytes, counted without special tokens."""
-        extra = sum(size for before, size in self._marks if before < plain_length)
-        del self._bytes[plain_length + extra :]
-        self._held_back = 0
+        del self._bytes[self._end_of(plain_length) :]
+
+    def _end_of(self, plain_length: int) -> int:
+        """Bytes up to the byte that follows ``plain_length`` plain ones, special tokens that stand
+        before it included."""
+        extra = sum(size for before, size in self._marks if before <= plain_length)
+        return min(plain_length + extra, len(self._bytes))
 
     def take(self, final: bool = False) -> str:
         """Text that became certain since the last call; all that is left when ``final``."""
-        end = len(self._bytes) if final else max(len(self._bytes) - self._held_back, self._given)
+        end = len(self._bytes)
+        if not final and self._held_back:
+            end = self._end_of(max(self._plain_length - self._held_back, 0))
         text = self._decoder.decode(bytes(self._bytes[self._given : end]), final)
         self._given = end
         return text

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 FINISH_REASONS = {1: "stop", 2: "length", 3: "abort", 4: "error", 5: "stop"}
-STOP_TOKEN, STOP_STRING = 1, 5
+STOP_TOKEN, ERROR, STOP_STRING = 1, 4, 5
 
 
 @dataclass(frozen=True)

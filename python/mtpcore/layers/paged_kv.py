@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..state.zeros import zeros
+
 
 class PagedKV:
     """One tensor [num_pages, page_size, 2, num_kv_heads, head_dim] for each kv_slot.
@@ -28,7 +30,7 @@ class PagedKV:
             raise ValueError(f"page_size is {page_size}; it must be at least 1")
         shape = (num_pages, page_size, 2, num_kv_heads, head_dim)
         self.page_size = page_size
-        self.layers = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(num_layers)]
+        self.layers = [zeros(shape, dtype, device) for _ in range(num_layers)]
 
     def __getitem__(self, kv_slot: int) -> Tensor:
         return self.layers[kv_slot]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ..kernels.checkpoint import export_rows
 from .modes import check_mode, slots_per_row
+from .zeros import zeros
 
 if TYPE_CHECKING:
     from .shape import StateShape
@@ -57,14 +58,14 @@ class ConvSSMState:
         matrix = (shape.num_v_heads, shape.k_dim, shape.v_dim)
         layers, rows, saved = shape.num_layers, num_states + 1, num_checkpoints + 1
 
-        def zeros(*size: int, of: torch.dtype = dtype) -> Tensor:
-            return torch.zeros(size, dtype=of, device=device)
+        def pool(*size: int, of: torch.dtype = dtype) -> Tensor:
+            return zeros(size, of, device)
 
-        self.ssm = zeros(layers, rows, self.depth, *matrix, of=ssm_dtype)
-        self.conv = zeros(layers, rows, self.kept + mtp_step, shape.conv_channels)
-        self.ckpt_ssm = zeros(layers, saved, *matrix, of=ssm_dtype)
-        self.ckpt_conv = zeros(layers, saved, self.kept, shape.conv_channels)
-        self.ckpt_hidden = zeros(saved, shape.hidden)
+        self.ssm = pool(layers, rows, self.depth, *matrix, of=ssm_dtype)
+        self.conv = pool(layers, rows, self.kept + mtp_step, shape.conv_channels)
+        self.ckpt_ssm = pool(layers, saved, *matrix, of=ssm_dtype)
+        self.ckpt_conv = pool(layers, saved, self.kept, shape.conv_channels)
+        self.ckpt_hidden = pool(saved, shape.hidden)
 
     def num_bytes(self) -> dict[str, int]:
         """Storage bytes by pool name."""
