@@ -39,7 +39,7 @@ check: $(VENV)/.wheel
 	$(BIN)/mtpcore check
 
 plants: $(VENV)/.wheel
-	$(BIN)/python tools/run_plants.py $(BIN)/mtpcore
+	$(BIN)/python tools/run_plants.py
 
 bench: $(VENV)/.wheel
 	cargo bench --locked

@@ -6,13 +6,15 @@ import random
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from mtpcore import LLM, SamplingParams
+from mtpcore.engine.requests import RequestInput, RequestRecord
 from mtpcore.worker.buffers import OUTPUT_LEN, SEED_LO
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from mtpcore.api import RequestOutput
@@ -61,6 +63,31 @@ def greedy(max_tokens: int = 16, **changes: Any) -> SamplingParams:
 def sampled(seed: int, max_tokens: int = 16, **changes: Any) -> SamplingParams:
     """Seeded sampling without end-of-sequence tokens."""
     return greedy(max_tokens, **{"temperature": 1.0, "seed": seed, **changes})
+
+
+def request(given: dict[str, list[int]], **changes: Any) -> RequestInput:
+    """A greedy request for the engine itself, with what the public interface does not offer."""
+    fields: dict[str, Any] = {
+        "max_tokens": 8,
+        "min_tokens": 0,
+        "temperature": 0.0,
+        "top_k": 0,
+        "top_p": 1.0,
+        "seed": 0,
+        "stop_token_ids": [],
+        "stop": [],
+        **changes,
+    }
+    return RequestInput(np.array(given["prompt_token_ids"], dtype=np.int32), **fields)
+
+
+def run_requests(llm: LLM, requests: Iterable[RequestInput]) -> list[RequestRecord]:
+    """Submit requests and run them to their ends."""
+    records = llm.engine.submit(requests)
+    while llm.engine.num_unfinished():
+        llm.engine.step()
+    llm.engine.settle()
+    return records
 
 
 def num_drafts_accepted(outputs: list[RequestOutput]) -> int:

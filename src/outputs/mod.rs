@@ -33,7 +33,7 @@ pub struct Delta {
     /// The request.
     pub id: RequestId,
     /// The step and its row, if a step emitted it.
-    pub origin: Option<(StepId, usize)>,
+    pub origin: Option<(StepId, u32)>,
     /// Why the request ended.
     pub finish: Option<FinishReason>,
     /// Prompt tokens from the cache.
@@ -42,20 +42,30 @@ pub struct Delta {
     pub stop_bytes: Option<u64>,
 }
 
-impl OutputBatch {
+/// Deltas as they come, one behind the other, until they are taken as columns.
+#[derive(Debug, Default)]
+pub struct Deltas {
+    /// Each with the place where its tokens end.
+    entries: Vec<(Delta, u32)>,
+    tokens: Vec<i32>,
+}
+
+impl Deltas {
     /// Appends an entry.
+    #[inline]
     pub fn push(&mut self, delta: Delta, tokens: &[i32]) {
-        self.request_id.push(delta.id.0 as i64);
-        self.step_id.push(delta.origin.map_or(-1, |(step, _)| step.0 as i32));
-        self.row.push(delta.origin.map_or(-1, |(_, row)| row as i32));
-        self.num_tokens.push(tokens.len() as i32);
-        self.finish.push(delta.finish.map_or(0, FinishReason::code));
-        self.num_cached.push(delta.num_cached as i32);
-        self.stop_bytes.push(delta.stop_bytes.map_or(-1, |bytes| bytes as i64));
-        self.tokens_offset.push(self.tokens.len() as i32);
         self.tokens.extend_from_slice(tokens);
+        self.entries.push((delta, self.tokens.len() as u32));
     }
 
+    /// Forgets all entries and keeps their memory.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+        self.tokens.clear();
+    }
+}
+
+impl OutputBatch {
     /// Entries.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -68,16 +78,32 @@ impl OutputBatch {
         self.request_id.is_empty()
     }
 
-    /// Empties the columns and keeps their memory.
-    pub fn clear(&mut self) {
-        self.request_id.clear();
-        self.step_id.clear();
-        self.row.clear();
+    /// Becomes the columns of `deltas`.
+    pub fn fill(&mut self, deltas: &Deltas) {
+        let entries = &deltas.entries;
+        column(&mut self.request_id, entries, |(delta, _)| delta.id.0 as i64);
+        column(&mut self.step_id, entries, |(delta, _)| {
+            delta.origin.map_or(-1, |(step, _)| step.0 as i32)
+        });
+        column(&mut self.row, entries, |(delta, _)| delta.origin.map_or(-1, |(_, row)| row as i32));
+        column(&mut self.finish, entries, |(delta, _)| delta.finish.map_or(0, FinishReason::code));
+        column(&mut self.num_cached, entries, |(delta, _)| delta.num_cached as i32);
+        column(&mut self.stop_bytes, entries, |(delta, _)| {
+            delta.stop_bytes.map_or(-1, |bytes| bytes as i64)
+        });
         self.num_tokens.clear();
-        self.finish.clear();
-        self.num_cached.clear();
-        self.stop_bytes.clear();
         self.tokens_offset.clear();
-        self.tokens.clear();
+        let mut start = 0;
+        for (_, end) in entries {
+            self.tokens_offset.push(start as i32);
+            self.num_tokens.push((end - start) as i32);
+            start = *end;
+        }
+        self.tokens.clone_from(&deltas.tokens);
     }
+}
+
+fn column<T>(into: &mut Vec<T>, entries: &[(Delta, u32)], of: impl Fn(&(Delta, u32)) -> T) {
+    into.clear();
+    into.extend(entries.iter().map(of));
 }

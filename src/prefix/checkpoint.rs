@@ -1,5 +1,7 @@
 //! The rows of the checkpoint pool, and the linear values that stand for them.
 
+use std::num::NonZeroU32;
+
 use super::tree::NodeId;
 use crate::ids::CheckpointId;
 
@@ -8,17 +10,21 @@ use crate::ids::CheckpointId;
 /// [`free_checkpoint`](super::PrefixCache::free_checkpoint).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a checkpoint row has to be published or freed"]
-pub struct CheckpointRef(CheckpointId);
+pub struct CheckpointRef(NonZeroU32);
 
 impl CheckpointRef {
+    const fn new(id: CheckpointId) -> Self {
+        Self(NonZeroU32::new(id.0).expect("the null row is never handed out"))
+    }
+
     const fn into_id(self) -> CheckpointId {
-        self.0
+        self.id()
     }
 
     /// The row in the checkpoint tensors.
     #[must_use]
     pub const fn id(&self) -> CheckpointId {
-        self.0
+        CheckpointId(self.0.get())
     }
 }
 
@@ -68,7 +74,7 @@ impl CheckpointRows {
     }
 
     pub(super) fn try_take(&mut self) -> Option<CheckpointRef> {
-        self.free.pop().map(CheckpointRef)
+        self.free.pop().map(CheckpointRef::new)
     }
 
     pub(super) fn free(&mut self, row: CheckpointRef) {

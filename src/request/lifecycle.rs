@@ -142,6 +142,12 @@ impl Request {
         self.tokens.extend(tokens.iter().map(|&token| token as Token));
     }
 
+    /// Whether it has stop strings.
+    #[must_use]
+    pub fn has_stops(&self) -> bool {
+        !self.stop.is_empty()
+    }
+
     /// The search for its stop strings, if it has any.
     pub fn stop_matcher(&mut self) -> Option<&mut StopMatcher> {
         if self.stop.is_empty() { None } else { Some(&mut self.stop) }

@@ -16,6 +16,12 @@ pub(super) struct Extremes {
     pub(super) max_logprobs: i32,
 }
 
+impl Default for Extremes {
+    fn default() -> Self {
+        Self { max_pages: 0, any_sampled: false, max_logprobs: -1 }
+    }
+}
+
 impl Scheduler {
     /// Divides the tokens that are left among running prompts.
     pub(super) fn choose_prefill(&self, left: &mut u32, scratch: &mut Scratch) {
@@ -156,6 +162,9 @@ impl Scheduler {
         Decoding {
             seq_len: planned,
             max_len: request.max_len(),
+            // What the admission reserved is compared anew by the first decode row.
+            grow_at: 0,
+            has_stops: request.has_stops(),
             sampled: request.terms().temperature > 0.0,
             logprobs: request.terms().logprobs,
             request,
@@ -168,7 +177,7 @@ impl Scheduler {
         }
     }
 
-    /// Writes one decode row.
+    /// Writes one decode row, with the page-table entries that the device lacks.
     pub(super) fn write_decode(
         &mut self,
         slot: u32,
@@ -180,9 +189,17 @@ impl Scheduler {
         let Slot::Decoding(decoding) = &mut self.slots[slot as usize] else {
             unreachable!("only decoding slots are picked for decode rows")
         };
-        let reach = decoding.seq_len + (decoding.held.in_flight() + 1) * width;
-        decoding.held.launch(self.config.overlap_depth + 1);
-        let num_pages = decoding.held.num_pages();
+        decoding.last_planned = self.clock + 1;
+        let held = &mut decoding.held;
+        let reach = decoding.seq_len + (held.in_flight() + 1) * width;
+        held.launch(self.config.overlap_depth + 1);
+        let num_pages = held.num_pages();
+        if held.sent < num_pages {
+            for (index, page) in held.pages.iter().enumerate().skip(held.sent as usize) {
+                writer.push_update(held.req_idx, index as u32, page.id());
+            }
+            held.sent = num_pages;
+        }
         extremes.max_pages = extremes.max_pages.max(num_pages);
         extremes.any_sampled |= decoding.sampled;
         extremes.max_logprobs = extremes.max_logprobs.max(decoding.logprobs);

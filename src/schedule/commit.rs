@@ -32,14 +32,18 @@ impl Scheduler {
             return Err(ResultError::WrongStep { found: step, expected: record.id });
         }
         reader.check_head(step, record.rows.len())?;
-        self.check_result(record, &reader)?;
-        let mut record = self.flight.pop_front().expect("it was looked at");
-        for row in 0..record.rows.len() {
-            let planned = record.rows[row];
-            self.commit_row(&mut record, row, &planned, &reader);
+        let mut results = std::mem::take(&mut self.results);
+        let checked = self.check_result(record, &reader, &mut results);
+        if checked.is_ok() {
+            let mut record = self.flight.pop_front().expect("it was looked at");
+            for (row, &result) in results.iter().enumerate() {
+                let planned = record.rows[row];
+                self.commit_row(&mut record, row, &planned, result, &reader);
+            }
+            self.close_step(record);
         }
-        self.close_step(record);
-        Ok(())
+        self.results = results;
+        checked
     }
 
     fn commit_row(
@@ -47,9 +51,9 @@ impl Scheduler {
         record: &mut StepRecord,
         row: usize,
         planned: &RowRecord,
+        result: RowResult,
         reader: &ResultReader<'_>,
     ) {
-        let result = reader.row(row);
         let rules = self.rules;
         let outcome = outcome_of(planned, result);
         let slot = &mut self.slots[planned.slot as usize];
@@ -87,7 +91,7 @@ impl Scheduler {
                     if planned.kind != ROW_DECODE {
                         self.commit_chunk(record, planned, reader);
                     }
-                    self.commit_tokens(record, row, planned, reader);
+                    self.commit_tokens(record, row, planned, result, reader);
                 }
             }
         }
@@ -128,13 +132,17 @@ impl Scheduler {
         record: &StepRecord,
         row: usize,
         planned: &RowRecord,
+        result: RowResult,
         reader: &ResultReader<'_>,
     ) {
-        let result = reader.row(row);
         let (pools, books) = (&mut self.pools, &mut self.books);
         let Slot::Decoding(decoding) = &mut self.slots[planned.slot as usize] else { return };
         let accepted = &reader.tokens(row)[..result.num_accepted as usize];
-        let found = find_stop(&mut decoding.request, self.vocabulary.as_ref(), accepted, result);
+        let found = if decoding.has_stops {
+            find_stop(&mut decoding.request, self.vocabulary.as_ref(), accepted, result)
+        } else {
+            None
+        };
         let kept = found.as_ref().map_or(accepted.len(), |(kept, _)| *kept);
         decoding.request.extend(&accepted[..kept]);
         let known = decoding.request.known_len();
@@ -171,7 +179,7 @@ impl Scheduler {
         let Some(reason) = reason else {
             let delta = Delta {
                 id: decoding.request.id(),
-                origin: Some((record.id, row)),
+                origin: Some((record.id, row as u32)),
                 finish: None,
                 num_cached: decoding.request.num_cached(),
                 stop_bytes: None,
@@ -185,7 +193,7 @@ impl Scheduler {
         }
         let ending = Ending {
             reason,
-            origin: Some((record.id, row)),
+            origin: Some((record.id, row as u32)),
             tokens: &accepted[..kept],
             stop_bytes: found.map(|(_, at)| at.start),
             device_done: result.finish != FINISH_NONE,
@@ -203,7 +211,7 @@ impl Scheduler {
         self.books.counters.requests_failed += 1;
         let ending = Ending {
             reason: FinishReason::Error,
-            origin: Some((record.id, row)),
+            origin: Some((record.id, row as u32)),
             tokens: &[],
             stop_bytes: None,
             device_done: false,

@@ -50,12 +50,12 @@ use crate::config::Config;
 use crate::error::ConfigError;
 use crate::ids::StepId;
 use crate::metrics::Counters;
-use crate::outputs::OutputBatch;
+use crate::outputs::{Deltas, OutputBatch};
 use crate::pages::PagePool;
 use crate::prefix::{PrefixCache, PrefixConfig};
 use crate::request::{Ledger, Queue, Rank, Vocabulary};
 use crate::state::{CursorRules, StateMode, StateTable};
-use crate::step::Dims;
+use crate::step::{Dims, RowResult};
 
 pub use integrity::PoolCounts;
 pub use plan::{StepInfo, StepStatus};
@@ -73,7 +73,7 @@ struct Pools {
 #[derive(Debug, Default)]
 struct Books {
     ledger: Ledger,
-    outputs: OutputBatch,
+    outputs: Deltas,
     counters: Counters,
 }
 
@@ -108,6 +108,8 @@ pub struct Scheduler {
     /// Some running request asked for preemption.
     preempt_asked: bool,
     scratch: plan::Scratch,
+    /// Rows of the result that is being committed.
+    results: Vec<RowResult>,
 }
 
 impl Scheduler {
@@ -151,6 +153,7 @@ impl Scheduler {
             last_was_prefill: false,
             preempt_asked: false,
             scratch: plan::Scratch::default(),
+            results: Vec::new(),
             config,
         })
     }
@@ -183,10 +186,10 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Moves the deltas since the last call into `into`, whose content goes.
+    /// Moves the deltas since the last call into `into`, in place of what it held.
     pub fn take_outputs(&mut self, into: &mut OutputBatch) {
-        into.clear();
-        std::mem::swap(&mut self.books.outputs, into);
+        into.fill(&self.books.outputs);
+        self.books.outputs.clear();
     }
 
     /// Counts since the start.

@@ -4,7 +4,6 @@ use super::Scheduler;
 use super::chunks::Extremes;
 use super::flight::StepRecord;
 use super::reserve::Reserved;
-use super::slots::Slot;
 use crate::error::PlanError;
 use crate::ids::StepId;
 use crate::prefix::CheckpointRef;
@@ -46,6 +45,8 @@ impl StepInfo {
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) picked: Vec<u32>,
+    /// Those of `picked` that need more pages.
+    pub(super) growing: Vec<u32>,
     pub(super) order: Vec<u32>,
     pub(super) more: Vec<u32>,
     pub(super) chunks: Vec<(u32, u32)>,
@@ -68,13 +69,14 @@ impl Scheduler {
         let mut record = self.spare.pop().unwrap_or_default();
         let whole = (self.config.max_num_batched_tokens / self.config.verify_width()) as usize;
         let mut share = self.decode_share();
+        let mut extremes = Extremes::default();
         let info = loop {
             scratch.chunks.clear();
-            if !self.choose(share, &mut writer, &mut record, &mut scratch) {
+            if !self.choose(share, &mut writer, &mut record, &mut scratch, &mut extremes) {
                 break Ok(self.commit_first());
             }
             if !scratch.picked.is_empty() || !scratch.chunks.is_empty() {
-                break Ok(self.write(writer, &mut record, &mut scratch));
+                break Ok(self.write(writer, &mut record, &mut scratch, extremes));
             }
             // Prefill left its share unused; give all of it to decode.
             if share < whole {
@@ -107,26 +109,28 @@ impl Scheduler {
         Err(PlanError::Stalled { waiting: self.queue.len() + self.running.len() })
     }
 
-    /// Chooses rows and takes what they need. False when pages are short and a
-    /// commit may free some; nothing was written then.
+    /// Chooses rows, takes what they need and writes the decode rows, which come
+    /// first. False when pages are short and a commit may free some; nothing was
+    /// written then.
     fn choose(
         &mut self,
         share: usize,
         writer: &mut PlanWriter<'_>,
         record: &mut StepRecord,
         scratch: &mut Scratch,
+        extremes: &mut Extremes,
     ) -> bool {
         let mut preempted = false;
         let eligible = loop {
-            let eligible = self.pick_decode(share, &mut scratch.picked);
-            match self.reserve_decode(&scratch.picked) {
+            let eligible = self.pick_decode(share, &mut scratch.picked, &mut scratch.growing);
+            match self.reserve_decode(&scratch.growing) {
                 Reserved::All => break eligible,
                 Reserved::Preempted => preempted = true,
                 Reserved::Short => return false,
             }
         };
         for &slot in &scratch.picked {
-            self.send_pages(slot, writer);
+            self.write_decode(slot, writer, record, extremes);
         }
         let width = self.config.verify_width();
         let mut left = self.config.max_num_batched_tokens - scratch.picked.len() as u32 * width;
@@ -136,14 +140,21 @@ impl Scheduler {
             self.choose_admissions(writer, record, &mut left, scratch);
         }
         if eligible > scratch.picked.len() && left >= width {
-            self.choose_more((left / width) as usize, writer, scratch);
+            self.choose_more((left / width) as usize, writer, record, scratch, extremes);
         }
         true
     }
 
     /// Adds decode rows within the tokens that prefill left, as far as pages allow.
-    fn choose_more(&mut self, most: usize, writer: &mut PlanWriter<'_>, scratch: &mut Scratch) {
-        self.pick_decode(usize::MAX, &mut scratch.more);
+    fn choose_more(
+        &mut self,
+        most: usize,
+        writer: &mut PlanWriter<'_>,
+        record: &mut StepRecord,
+        scratch: &mut Scratch,
+        extremes: &mut Extremes,
+    ) {
+        self.pick_decode(usize::MAX, &mut scratch.more, &mut scratch.growing);
         let step = self.clock + 1;
         scratch.more.retain(|&slot| self.last_planned(slot) != step);
         scratch.more.sort_unstable_by_key(|&slot| (self.last_planned(slot), slot));
@@ -153,7 +164,7 @@ impl Scheduler {
                 break;
             }
             if self.try_reserve(slot) && self.unsent_pages(slot) <= writer.updates_left() {
-                self.send_pages(slot, writer);
+                self.write_decode(slot, writer, record, extremes);
                 scratch.picked.push(slot);
                 added += 1;
             }
@@ -164,29 +175,14 @@ impl Scheduler {
         self.slots[slot as usize].held().map_or(0, |held| held.pages.len() - held.sent as usize)
     }
 
-    /// Writes the page-table entries that the device lacks, and marks the row as
-    /// planned in this step.
-    fn send_pages(&mut self, slot: u32, writer: &mut PlanWriter<'_>) {
-        let Slot::Decoding(decoding) = &mut self.slots[slot as usize] else { return };
-        decoding.last_planned = self.clock + 1;
-        let held = &mut decoding.held;
-        for index in held.sent..held.num_pages() {
-            writer.push_update(held.req_idx, index, held.pages[index as usize].id());
-        }
-        held.sent = held.num_pages();
-    }
-
     fn write(
         &mut self,
         mut writer: PlanWriter<'_>,
         record: &mut StepRecord,
         scratch: &mut Scratch,
+        mut extremes: Extremes,
     ) -> StepInfo {
         let width = self.config.verify_width();
-        let mut extremes = Extremes { max_pages: 0, any_sampled: false, max_logprobs: -1 };
-        for &slot in &scratch.picked {
-            self.write_decode(slot, &mut writer, record, &mut extremes);
-        }
         for &chunk in &scratch.chunks {
             self.write_chunk(chunk, &mut writer, record, &mut extremes, &mut scratch.armed);
         }

@@ -30,20 +30,31 @@ impl Scheduler {
     }
 
     /// Fills `picked` with the slots of at most `most` decode rows, those first
-    /// that were planned longest ago. Gives the number of all that could run.
-    pub(super) fn pick_decode(&self, most: usize, picked: &mut Vec<u32>) -> usize {
+    /// that were planned longest ago, and `growing` with those of them that need more
+    /// pages. Gives the number of all that could run.
+    pub(super) fn pick_decode(
+        &self,
+        most: usize,
+        picked: &mut Vec<u32>,
+        growing: &mut Vec<u32>,
+    ) -> usize {
         picked.clear();
+        growing.clear();
         for &(_, slot) in &self.running {
             if let Slot::Decoding(decoding) = &self.slots[slot as usize]
                 && !decoding.preempt
             {
                 picked.push(slot);
+                if decoding.seq_len >= decoding.grow_at {
+                    growing.push(slot);
+                }
             }
         }
         let eligible = picked.len();
         if eligible > most {
             picked.select_nth_unstable_by_key(most, |&slot| (self.last_planned(slot), slot));
             picked.truncate(most);
+            growing.clone_from(picked);
         }
         eligible
     }

@@ -90,7 +90,7 @@ impl Scheduler {
 pub(super) struct Ending<'a> {
     pub(super) reason: FinishReason,
     /// The step and its row, if a step ended it.
-    pub(super) origin: Option<(StepId, usize)>,
+    pub(super) origin: Option<(StepId, u32)>,
     /// Its last tokens.
     pub(super) tokens: &'a [i32],
     pub(super) stop_bytes: Option<u64>,

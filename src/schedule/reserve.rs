@@ -22,16 +22,16 @@ impl Scheduler {
         self.config.pages_for(reach.min(decoding.max_len))
     }
 
-    /// Reserves for all picked rows. A page of a row in flight never counts as
+    /// Reserves for all rows that need pages. A page of a row in flight never counts as
     /// free, and no such row is preempted: when short with steps in flight, the
     /// caller is told to commit first.
-    pub(super) fn reserve_decode(&mut self, picked: &[u32]) -> Reserved {
-        for &slot in picked {
+    pub(super) fn reserve_decode(&mut self, growing: &[u32]) -> Reserved {
+        for &slot in growing {
             while !self.try_reserve(slot) {
                 if !self.flight.is_empty() {
                     return Reserved::Short;
                 }
-                let &(_, worst) = self.running.last().expect("the picked row is running");
+                let &(_, worst) = self.running.last().expect("the growing row is running");
                 if worst != slot || self.running.len() > 1 {
                     self.preempt_slot(worst);
                     return Reserved::Preempted;
@@ -50,9 +50,6 @@ impl Scheduler {
         let Slot::Decoding(decoding) = &self.slots[slot as usize] else { return true };
         let needed = self.decode_pages(decoding);
         let missing = needed.saturating_sub(decoding.held.num_pages()) as usize;
-        if missing == 0 {
-            return true;
-        }
         let pools = &mut self.pools;
         if pools.pages.num_free() < missing {
             pools.cache.evict_pages(&mut pools.pages, missing);
@@ -65,6 +62,12 @@ impl Scheduler {
             let page = pools.pages.try_take().expect("as many were counted free");
             decoding.held.pages.push(page);
         }
+        let slots = decoding.held.num_pages() * self.config.page_size;
+        decoding.grow_at = if slots >= decoding.max_len {
+            u32::MAX
+        } else {
+            (slots + 1).saturating_sub(self.config.reserve())
+        };
         true
     }
 

@@ -119,7 +119,11 @@ pub(super) struct Decoding {
     pub(super) seq_len: u32,
     /// The most tokens that the request can come to hold.
     pub(super) max_len: u32,
+    /// Committed tokens from which the reserved slots need one page more.
+    pub(super) grow_at: u32,
     pub(super) sampled: bool,
+    /// The request has stop strings to look for.
+    pub(super) has_stops: bool,
     pub(super) logprobs: i32,
     /// The row for the state at the request's end.
     pub(super) end: Option<CheckpointRef>,

@@ -221,6 +221,7 @@ impl StateRow<Verifying> {
     ///
     /// # Errors
     /// The outcome contradicts the rules.
+    #[inline]
     pub fn commit(self, rules: CursorRules, outcome: Outcome) -> Result<RowState, CommitError> {
         let mut live = self.phase.live;
         let stepped = match outcome {

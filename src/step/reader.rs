@@ -54,6 +54,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// The fields of one row.
+    #[inline]
     #[must_use]
     pub fn row(&self, row: usize) -> RowResult {
         RowResult {
@@ -67,6 +68,7 @@ impl<'a> ResultReader<'a> {
     }
 
     /// The places of one row's emitted tokens.
+    #[inline]
     #[must_use]
     pub fn tokens(&self, row: usize) -> &'a [i32] {
         &self.view.tokens[row * self.width..(row + 1) * self.width]

@@ -70,9 +70,18 @@ def test_rows_do_not_depend_on_the_batch() -> None:
         assert torch.equal(whole[one], alone)
 
 
-def test_greedy_rows_pass_through() -> None:
+def test_greedy_rows_are_not_scaled() -> None:
     logits = torch.randn(2, 97, generator=torch.Generator().manual_seed(2))
-    assert torch.equal(processed(logits, 0.0, 0, 1.0, None), logits)
+    best = logits.max(1, keepdim=True).values
+    assert torch.equal(processed(logits, 0.0, 0, 1.0, None), logits - best)
+
+
+@pytest.mark.parametrize("temperature", [1e-30, 1.1754944e-38])
+@pytest.mark.parametrize(("top_k", "top_p"), [(0, 1.0), (5, 1.0), (0, 0.9)])
+def test_next_to_no_temperature_is_greedy(temperature: float, top_k: int, top_p: float) -> None:
+    logits = 20 * torch.randn(6, 97, generator=torch.Generator().manual_seed(3))
+    tokens = sample_rows(logits, rows_for(6, temperature, top_k, top_p))
+    assert torch.equal(tokens, logits.argmax(1))
 
 
 def rows_for(n: int, temperature: float, top_k: int, top_p: float, seed: int = 3) -> SamplingRows:

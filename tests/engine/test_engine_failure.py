@@ -143,7 +143,6 @@ def test_shutdown_twice_and_use_after_it(tiny_dir: Path) -> None:
         lambda: llm.generate(PROMPTS, greedy(4)),
         lambda: llm.engine,
         lambda: next(stream),
-        llm.__enter__,
     ):
         with pytest.raises(EngineClosed, match="shut down; make a new one"):
             call()

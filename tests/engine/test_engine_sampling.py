@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from engine_cases import VOCAB, engine, greedy, prompt, sampled, token_ids
+from engine_cases import (
+    VOCAB,
+    engine,
+    greedy,
+    prompt,
+    request,
+    run_requests,
+    sampled,
+    token_ids,
+)
 from tiny import TinySpec
 from tiny_oracle import oracle_logits, oracle_model
 
 from mtpcore import LLM, SamplingParams
-from mtpcore.engine.requests import RequestInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,21 +66,8 @@ def test_the_high_half_of_a_seed_counts(llm: LLM) -> None:
 
 
 def test_samples_of_one_request_differ_by_their_index(llm: LLM) -> None:
-    one = RequestInput(
-        prompt_token_ids=np.array(PROMPT["prompt_token_ids"], dtype=np.int32),
-        max_tokens=12,
-        min_tokens=0,
-        temperature=1.0,
-        top_k=0,
-        top_p=1.0,
-        seed=8,
-        stop_token_ids=[],
-        stop=[],
-    )
-    records = llm.engine.submit(replace(one, sample_index=index) for index in (0, 1, 2, 1))
-    while llm.engine.num_unfinished():
-        llm.engine.step()
-    llm.engine.settle()
+    one = request(PROMPT, max_tokens=12, temperature=1.0, seed=8)
+    records = run_requests(llm, (replace(one, sample_index=index) for index in (0, 1, 2, 1)))
     found = [record.token_ids() for record in records]
     assert found[0] == token_ids(llm.generate(PROMPT, sampled(8, 12)))[0]
     assert found[1] == found[3]
@@ -152,7 +147,7 @@ def test_requests_of_every_kind_share_a_step(llm: LLM, plain: LLM) -> None:
         sampled(1, 8),
         sampled(2, 8, top_k=1),
         sampled(3, 8, top_k=300, top_p=0.5),
-        sampled(4, 8, temperature=1e-30),
+        sampled(4, 8, temperature=1e-200),
         sampled(5, 8, temperature=50.0),
         sampled(6, 8, top_p=1e-9),
         sampled(7, 8, top_k=-1),

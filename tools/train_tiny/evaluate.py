@@ -1,6 +1,8 @@
 """Measure the saved model on the CPU, apart from the training code, and keep or check metrics.json.
 
 The trunk is transformers' class in float32 on the stored weights; the head is ReferenceHead.
+Sampled text is drawn with Gumbel noise that the drafts share (drafter-invariant decoding, arXiv
+2408.07978), as the engine does; drafts without noise are counted beside it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 SOURCES = ("shakespeare", "kjv", "austen")
-WINDOW, SIZE, PROMPT, STEPS = 1024, 256, 64, 7
+WINDOW, SIZE, PROMPT, STEPS, ROWS = 1024, 256, 64, 7, 16
+TEMPERATURES = (0.0, 0.7, 1.0)
 TOLERANCE = {"loss": 0.02, "acceptance": 0.05}
 
 
@@ -37,28 +40,61 @@ def loss(model: torch.nn.Module, rows: Tensor) -> float:
 
 
 @torch.no_grad()
-def write(model: torch.nn.Module, prompts: Tensor, temperature: float) -> Tensor:
-    """The trunk's own SIZE tokens after each prompt; temperature 0 is greedy."""
-    choice = {"do_sample": True, "temperature": temperature, "top_k": 0, "top_p": 1.0}
-    return model.generate(  # type: ignore[operator]
-        prompts,
-        attention_mask=torch.ones_like(prompts),
-        max_new_tokens=SIZE - PROMPT,
-        eos_token_id=None,
-        **(choice if temperature else {"do_sample": False}),
-    )
+def write(
+    model: torch.nn.Module, prompts: Tensor, temperature: float, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Tokens [rows, SIZE], the prompts and what the trunk writes after them, and the noise.
+
+    A token is the best of logits + temperature * noise of its position; the noise
+    [rows, SIZE, vocabulary] is standard Gumbel, so this samples, and temperature 0 is greedy.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    shape = len(prompts), SIZE, model.config.vocab_size
+    noise = torch.empty(shape).exponential_(generator=generator).log_().neg_()
+    tokens, fresh, cache = prompts, prompts, None
+    while tokens.shape[1] < SIZE:
+        out = model(input_ids=fresh, past_key_values=cache, use_cache=True)
+        cache = out.past_key_values
+        drawn = out.logits[:, -1].float() + temperature * noise[:, tokens.shape[1]]
+        fresh = drawn.argmax(-1, keepdim=True)
+        tokens = torch.cat([tokens, fresh], 1)
+    return tokens, noise
 
 
 @torch.no_grad()
-def hits(model: torch.nn.Module, head: ReferenceHead, tokens: Tensor, own: bool) -> Tensor:
-    """[STEPS, anchors]: draft k equals the trunk's greedy token, or with `own` the row's token."""
+def hits(
+    model: torch.nn.Module,
+    head: ReferenceHead,
+    tokens: Tensor,
+    target: Tensor | None = None,
+    temperature: float = 0.0,
+    noise: Tensor | None = None,
+) -> Tensor:
+    """[STEPS, anchors]: whether draft k is the token of `target`, else the trunk's greedy one."""
     out = model(input_ids=tokens, output_hidden_states=True, use_cache=False)
-    greedy = torch.cat([tokens[:, :1], out.logits.argmax(-1)[:, :-1]], 1)
-    target = tokens if own else greedy
+    if target is None:
+        target = torch.cat([tokens[:, :1], out.logits.argmax(-1)[:, :-1]], 1)
     anchors = list(range(PROMPT, tokens.shape[1] - STEPS, 8))
-    drafts = head.drafts(out.hidden_states[-1], tokens, anchors, STEPS)
+    drafts = head.drafts(out.hidden_states[-1], tokens, anchors, STEPS, temperature, noise)
     wanted = [torch.stack([target[:, p + k] for p in anchors], 1) for k in range(1, STEPS + 1)]
     return (drafts == torch.stack(wanted)).flatten(1)
+
+
+def acceptance(
+    model: torch.nn.Module, head: ReferenceHead, texts: Tensor
+) -> dict[str, dict[str, list[float] | float]]:
+    """Shares on held-out text and on what the trunk itself writes after its beginnings."""
+    found = {"held_out_text_greedy": shares(hits(model, head, texts))}
+    for temperature in TEMPERATURES:
+        tokens, noise = write(model, texts[:, :PROMPT], temperature, seed=5)
+        name = f"own_text_temperature_{temperature:g}"
+        if temperature:
+            rows = hits(model, head, tokens, tokens, temperature, noise)
+            found[f"{name}_shared_noise"] = shares(rows)
+            found[f"{name}_argmax_drafts"] = shares(hits(model, head, tokens, tokens))
+        else:
+            found[name] = shares(hits(model, head, tokens, tokens))
+    return found
 
 
 def shares(found: Tensor) -> dict[str, list[float] | float]:
@@ -77,6 +113,7 @@ def measure(folder: Path, data: Path, limit: int | None) -> dict[str, object]:
     )
     if info["missing_keys"] or info["mismatched_keys"]:
         raise SystemExit(f"the checkpoint does not fit transformers' class: {info}")
+    model.eval()
     head = ReferenceHead(folder)
     arrays = np.load(data)
     held = {name: arrays[f"held_{name}"] for name in SOURCES}
@@ -86,16 +123,7 @@ def measure(folder: Path, data: Path, limit: int | None) -> dict[str, object]:
     nats = sum(losses[name] * len(rows) for name, rows in cut.items()) / count
     tokens = sum(len(t) for t in held.values())
     size = sum(int(arrays[f"held_{name}_bytes"]) for name in SOURCES)
-    texts = torch.cat([windows(t, 2 * SIZE)[:32, :SIZE] for t in held.values()])
-    torch.manual_seed(5)
-    model.eval()
-    found = {
-        "held_out_text_teacher_forced": hits(model, head, texts, own=False),
-        "own_greedy_text": hits(model, head, write(model, texts[:, :PROMPT], 0.0), own=False),
-        "own_sampled_text_argmax_drafts": hits(
-            model, head, write(model, texts[:, :PROMPT], 1.0), own=True
-        ),
-    }
+    texts = torch.cat([windows(t, 2 * SIZE)[:ROWS, :SIZE] for t in held.values()])
     return {
         "held_out": {
             "tokens": tokens,
@@ -103,7 +131,7 @@ def measure(folder: Path, data: Path, limit: int | None) -> dict[str, object]:
             "nats_per_token": {n: round(x, 4) for n, x in losses.items()} | {"all": round(nats, 4)},
             "bits_per_byte": round(nats * tokens / size / math.log(2), 4),
         },
-        "acceptance": {name: shares(rows) for name, rows in found.items()},
+        "acceptance": acceptance(model, head, texts),
         "parameters": {
             "trunk": sum(p.numel() for p in model.parameters()),
             "mtp": sum(w.numel() for n, w in head.weights.items() if n.startswith("mtp.")),

@@ -75,11 +75,20 @@ class ReferenceHead:
         )
         return self.norm(x, "norm")
 
-    def drafts(self, hidden: Tensor, tokens: Tensor, anchors: list[int], steps: int) -> Tensor:
+    def drafts(
+        self,
+        hidden: Tensor,
+        tokens: Tensor,
+        anchors: list[int],
+        steps: int,
+        temperature: float = 0.0,
+        noise: Tensor | None = None,
+    ) -> Tensor:
         """Drafted tokens [steps, rows, anchors], each step fed with the given tokens.
 
         hidden [rows, n, hidden_size] of the trunk after its final norm, tokens [rows, n]. Draft k
-        of anchor p stands for token p + k.
+        of anchor p stands for token p + k: the best of logits + temperature * noise[:, p + k], or
+        of the logits alone without `noise` [rows, n, vocabulary].
         """
         every = torch.arange(1, tokens.shape[1]).float()
         _, _, _, true_keys, true_values = self.entry(tokens[:, 1:], hidden[:, :-1], every)
@@ -94,5 +103,8 @@ class ReferenceHead:
                 )
                 keys, values = torch.cat([keys, key], 1), torch.cat([values, value], 1)
                 row = self.finish(x, q, gate, keys, values)
-                found[k, :, column] = F.linear(row[:, 0], self.embedding).argmax(-1)
+                logits = F.linear(row[:, 0], self.embedding)
+                if noise is not None:
+                    logits = logits + temperature * noise[:, at + 1]
+                found[k, :, column] = logits.argmax(-1)
         return found

@@ -33,6 +33,25 @@ class LogprobRegion:
             return row * self.width + column
         return self.num_decode * (self.width - 1) + row
 
+    def to_host(self) -> LogprobRegion:
+        """The same in host memory; on a GPU the copies are only queued, behind whatever made the
+        values, and may be read after an event that follows."""
+
+        def copied(values: Tensor) -> Tensor:
+            if values.device.type == "cpu":
+                return values
+            host = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            return host.copy_(values, non_blocking=True)
+
+        return LogprobRegion(
+            copied(self.sampled),
+            copied(self.rank),
+            copied(self.top_ids),
+            copied(self.top_values),
+            self.num_decode,
+            self.width,
+        )
+
 
 def gather_logprobs(
     logits: Tensor, sampled: Tensor, max_logprobs: int, num_decode: int, width: int

@@ -63,14 +63,16 @@ def process(
 
     Args:
         logits: float32 [M, V].
-        temperature: float32 [M]; 0 marks a greedy row, whose logits stay as they are.
+        temperature: float32 [M]; 0 marks a greedy row, which is not scaled.
         top_k, top_p, max_top_k: see :func:`filtered_scores`; ``max_top_k`` None skips the filters.
 
     Returns:
-        float32 [M, V], -inf outside the kept set.
+        float32 [M, V], 0 for the most likely tokens and -inf outside the kept set.
     """
     greedy = temperature <= 0
-    scores = logits / torch.where(greedy, 1.0, temperature)[:, None]
+    # Shifted first: however small the temperature, the largest quotient is 0 and none is NaN.
+    shifted = logits - logits.amax(1, keepdim=True)
+    scores = shifted.div_(torch.where(greedy, 1.0, temperature)[:, None])
     if max_top_k is None:
         return scores
     return filtered_scores(scores, top_k, top_p, max_top_k)

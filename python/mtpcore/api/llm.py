@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ..config.options import EngineOptions
@@ -56,6 +57,7 @@ class LLM:
         self.options = given
         self.notes = list(resolved.notes)
         self._num_submitted = 0
+        self._submitting = threading.Lock()
         for note in self.notes:
             logger.info("%s", note)
 
@@ -113,22 +115,28 @@ class LLM:
         early aborts what is unfinished.
         """
         checked, params = self._check(prompts, sampling_params)
+        engine = self.engine
         records = self._submit(checked, params)
-        rows = enumerate(zip(records, checked, params, strict=True))
-        streams = {
-            record.request_id: RequestStream(index, record, prompt, param, self.engine)
-            for index, (record, prompt, param) in rows
-        }
-        deltas = self._deltas(streams)
-        # From its first yield on the generator aborts its requests even if it is just dropped.
-        next(deltas)
+        try:
+            rows = enumerate(zip(records, checked, params, strict=True))
+            deltas = self._deltas(
+                [
+                    RequestStream(index, record, prompt, param, engine)
+                    for index, (record, prompt, param) in rows
+                ]
+            )
+            # From its first yield on the generator aborts its requests even if it is just dropped.
+            next(deltas)
+        except BaseException:
+            engine.abandon(records)
+            raise
         return deltas
 
-    def _deltas(self, streams: dict[int, RequestStream]) -> Iterator[StreamDelta]:
+    def _deltas(self, streams: list[RequestStream]) -> Iterator[StreamDelta]:
         """One empty delta at once, then those of the requests."""
         engine = self.engine
-        records = [stream.record for stream in streams.values()]
-        open_streams = dict(streams)
+        records = [stream.record for stream in streams]
+        open_streams = {stream.record.request_id: stream for stream in streams}
         try:
             yield StreamDelta(-1, "", [], False)
             while open_streams:
@@ -180,11 +188,13 @@ class LLM:
         self, checked: list[CheckedPrompt], params: list[SamplingParams]
     ) -> list[RequestRecord]:
         engine = self.engine
-        first = self._num_submitted
-        requests = [
-            request_input(prompt, param, engine, derived_seed(engine.resolved.seed, first + i))
-            for i, (prompt, param) in enumerate(zip(checked, params, strict=True))
-        ]
-        records = engine.submit(requests)
-        self._num_submitted += len(records)
+        # Two threads must not derive the same seeds.
+        with self._submitting:
+            first = self._num_submitted
+            requests = [
+                request_input(prompt, param, engine, derived_seed(engine.resolved.seed, first + i))
+                for i, (prompt, param) in enumerate(zip(checked, params, strict=True))
+            ]
+            records = engine.submit(requests)
+            self._num_submitted += len(records)
         return records

@@ -17,7 +17,7 @@ from mtpcore.check.pairwise import all_pairs, full_product
 from mtpcore.check.requests import Request, first_pass, repeats, siblings
 
 if TYPE_CHECKING:
-    from mtpcore.check.driver import Session
+    from mtpcore.check.driver import LiveEngine
     from mtpcore.check.prompts import Corpus
     from mtpcore.check.slow_path import SlowPath
 
@@ -80,15 +80,15 @@ class CaseResult:
 
 
 class Case:
-    """Runs one choice of axis values through one session and stops at the first difference."""
+    """Runs one choice of axis values through one engine and stops at the first difference."""
 
     def __init__(
-        self, choice: dict[str, Any], slow: SlowPath, corpus: Corpus, session: Session
+        self, choice: dict[str, Any], slow: SlowPath, corpus: Corpus, live: LiveEngine
     ) -> None:
         self._choice = choice
         self._slow = slow
         self._corpus = corpus
-        self._session = session
+        self._live = live
         self.result = CaseResult(name_of(choice))
 
     def run(self) -> CaseResult:
@@ -98,7 +98,7 @@ class Case:
         if self._choice["prefix"] != "hit" or self._broken():
             return self.result
         outputs = [one.output for one in seen]
-        page_size = self._session.page_size
+        page_size = self._live.page_size
         sibling = siblings(first, self._corpus, page_size)
         for kind, requests in (
             ("same prompt", repeats(first, outputs, self._corpus, second_turn=False)),
@@ -117,7 +117,7 @@ class Case:
 
     def _pass(self, kind: str, requests: list[Request]) -> list[Observed]:
         preempted = bool(self._choice["preempted"])
-        seen = self._session.run(requests, preempt=preempted)
+        seen = self._live.run(requests, preempt=preempted)
         for index, (request, one) in enumerate(zip(requests, seen, strict=True)):
             self.result.requests += 1
             self.result.count(kind, acceptance(one.rounds, self._choice["mtp_step"]))
@@ -155,13 +155,13 @@ class Case:
             min_tokens=max(request.sampling.min_tokens - len(plain), 0),
         )
         rest = Request((*request.prompt, *plain), sampling)
-        return self._compare(rest, self._session.run([rest], preempt=False)[0], depth + 1)
+        return self._compare(rest, self._live.run([rest], preempt=False)[0], depth + 1)
 
     def _compare_acceptance(self, first: list[Request], seen: list[Observed]) -> None:
         """A hit must not cost acceptance: the same prompts again, round for round."""
         if self._choice["mtp_step"] == 0 or self._choice["preempted"] or self.result.ties:
             return
-        again = self._session.run(first, preempt=False)
+        again = self._live.run(first, preempt=False)
         for index, (cold, hot) in enumerate(zip(seen, again, strict=True)):
             counts = [acceptance(one.rounds, self._choice["mtp_step"]) for one in (cold, hot)]
             if cold.output == hot.output and counts[0] != counts[1]:

@@ -47,7 +47,7 @@ class Preempter:
             self._core.preempt(record.request_id)
 
 
-class Session:
+class LiveEngine:
     """One engine for one case; `plant` breaks it before the first request."""
 
     def __init__(self, directory: Path, options: dict[str, Any], plant: Plant | None) -> None:
@@ -61,7 +61,7 @@ class Session:
         self._recorder = Recorder(engine.worker)
         self._preempter = Preempter(engine)
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> LiveEngine:
         return self
 
     def __exit__(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtpcore.check.cases import AXES, Case, CaseResult, choices, engine_options, name_of
 from mtpcore.check.compare import Difference
-from mtpcore.check.driver import Session
+from mtpcore.check.driver import LiveEngine
 from mtpcore.check.plants import PLANTS, Plant
 from mtpcore.check.prompts import Corpus
 from mtpcore.check.report import report
@@ -53,8 +53,8 @@ class Check:
     def run_case(self, choice: dict[str, Any], plant: Plant | None = None) -> CaseResult:
         """One case through its own engine; an engine that breaks off is a difference too."""
         options = engine_options(choice) | self._options
-        with Session(self._directory, options, plant) as session:
-            case = Case(choice, self._slow, self._corpus, session)
+        with LiveEngine(self._directory, options, plant) as live:
+            case = Case(choice, self._slow, self._corpus, live)
             try:
                 return case.run()
             except (RuntimeError, ValueError, IndexError) as error:

@@ -71,6 +71,6 @@ def _token_logprobs(region: LogprobRegion, index: int, wanted: int) -> TokenLogp
     return TokenLogprobs(
         sampled=float(region.sampled[index]),
         rank=int(region.rank[index]),
-        top_ids=region.top_ids[index, :wanted].cpu().numpy(),
-        top_values=region.top_values[index, :wanted].cpu().numpy(),
+        top_ids=region.top_ids[index, :wanted].numpy(),
+        top_values=region.top_values[index, :wanted].numpy(),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -226,10 +226,10 @@ class Engine:
     def _fail(self, error: BaseException) -> None:
         self._failure = error
         records = list(self._records.values())
-        try:
+        # The core may be what failed: no request may look unfinished even then, and the first
+        # error is the one to report.
+        with suppress(BaseException):
             self._end_all()
-        finally:
-            # The core may be what failed: no request may look unfinished even then.
-            self._records.clear()
-            for record in records:
-                record.finish = ERROR
+        self._records.clear()
+        for record in records:
+            record.finish = ERROR

@@ -61,8 +61,9 @@ def apply_starts(
     floats = ("start_temperature", "start_top_p")
     buffers.sampling_floats[req] = torch.stack([plan.floats(name, count) for name in floats], dim=1)
     _apply_stop_ids(host, plan, buffers, host_rows, count)
-    buffers.dev_drafts[req] = NO_DRAFT
-    buffers.dev_last_hidden[req] = 0
+    # An indexed assignment of a Python number would copy it from the host and wait for that.
+    buffers.dev_drafts.index_fill_(0, req, NO_DRAFT)
+    buffers.dev_last_hidden.index_fill_(0, req, 0)
     state.reset(plan.ints("start_state_idx", count))
     num_restores = host.scalar("num_restores")
     if num_restores:

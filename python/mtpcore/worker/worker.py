@@ -204,11 +204,12 @@ class Worker:
         tokens[:n, : accepted.sampled.shape[1]] = accepted.sampled
         host, fields = self._results.take()
         host.copy_(result.tensor, non_blocking=True)
+        logprobs = None if accepted.logprobs is None else accepted.logprobs.to_host()
         ready = None
         if result.tensor.device.type == "cuda":
             ready = torch.cuda.Event()
             ready.record(torch.cuda.current_stream(result.tensor.device))
-        return StepResult(fields, accepted.logprobs, ready)
+        return StepResult(fields, logprobs, ready)
 
     def _new_len(self, rows: StepRows, accepted: Accepted) -> Tensor:
         """Tokens consumed after the step: int64 [n]."""
