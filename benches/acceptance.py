@@ -84,8 +84,8 @@ def acceptance(options: dict[str, Any], requests: int, tokens: int) -> list[dict
 
 
 def cost_of_zero_drafts(model: str | None, rounds: int) -> dict[str, Any]:
-    """Seconds of decoding with mtp_step 0 against an engine that never loaded the head, in turns,
-    each time in the other order, so that a drift of the machine hits both."""
+    """Processor seconds of decoding with mtp_step 0 against an engine that never loaded the head,
+    in turns, each time in the other order, so that a drift of the machine hits both."""
     common = {"model": model, "max_num_seqs": PLAIN_BATCH, "enable_prefix_caching": False}
     with LLM(**common, mtp_step=0) as zero, LLM(**common, mtp_mode="none") as plain:
         engines = {"mtp_step 0": zero, "no head": plain}
@@ -93,10 +93,10 @@ def cost_of_zero_drafts(model: str | None, rounds: int) -> dict[str, Any]:
         for index in range(rounds + 1):
             for name in sorted(engines, reverse=index % 2 == 1):
                 params = SamplingParams(temperature=0.0, max_tokens=PLAIN_TOKENS, ignore_eos=True)
-                started = time.perf_counter()
+                started = time.process_time()
                 engines[name].generate([OPENINGS[0]] * PLAIN_BATCH, params)
                 if index:
-                    found[name].append(time.perf_counter() - started)
+                    found[name].append(time.process_time() - started)
     pairs = zip(found["mtp_step 0"], found["no head"], strict=True)
     return {
         "batch": PLAIN_BATCH,

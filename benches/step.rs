@@ -28,7 +28,7 @@ fn config(rows: u32) -> Config {
         max_num_seqs: rows,
         max_num_batched_tokens: 4 * rows + 1024,
         page_size: 16,
-        num_pages: 40 * rows + 64,
+        num_pages: 28 * rows + 64,
         num_states: rows,
         num_checkpoints: 4 * rows + 16,
         num_rings: 0,

@@ -24,6 +24,7 @@ mod checkpoint;
 mod eviction;
 mod handles;
 mod integrity;
+mod node;
 mod placement;
 mod tree;
 

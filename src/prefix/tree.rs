@@ -7,14 +7,9 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::checkpoint::Entry;
+pub(super) use super::node::{NONE, Node, NodeId};
 use crate::ids::Token;
 use crate::pages::{PagePool, PageRef};
-
-/// An index into the arena.
-pub(super) type NodeId = u32;
-
-/// No node.
-pub(super) const NONE: NodeId = NodeId::MAX;
 
 /// Nodes for which room is made beforehand at most.
 const MAX_RESERVED: usize = 1 << 18;
@@ -24,45 +19,6 @@ const MAX_RESERVED: usize = 1 << 18;
 pub(super) struct RootKey {
     pub(super) identity: Arc<[u8]>,
     pub(super) salt: Arc<[u8]>,
-}
-
-/// One cache line: walks along a path cost a line a node.
-#[derive(Debug)]
-#[repr(align(64))]
-pub(super) struct Node {
-    pub(super) parent: NodeId,
-    /// The next node of the same bucket.
-    next_same: NodeId,
-    /// Grows whenever the place in the arena gets a new tenant.
-    pub(super) generation: u32,
-    /// Whole pages from the root to this node's end (to its start, if partial).
-    pub(super) depth: u32,
-    pub(super) num_children: u32,
-    num_partials: u32,
-    /// Bit `len % 32` is set if a partial child of that length may exist.
-    partial_lengths: u32,
-    /// Path references that end here.
-    pub(super) locks: u32,
-    /// Locks, pins and held children; only a node with none may be removed.
-    pub(super) held: u32,
-    hash: u32,
-    pub(super) page: Option<PageRef>,
-    pub(super) checkpoint: Option<Box<Entry>>,
-    /// When it was last used, in ticks.
-    pub(super) touched: u64,
-    /// Tokens on the edge: 0 for a root, the page size, or less for a partial node.
-    pub(super) len: u16,
-    /// The eviction queues in which it stands; kept by `eviction`.
-    pub(super) queued: u8,
-    pub(super) live: bool,
-}
-
-const _: () = assert!(size_of::<Node>() == 64);
-
-impl Node {
-    pub(super) const fn is_root(&self) -> bool {
-        self.len == 0
-    }
 }
 
 #[derive(Debug)]
@@ -169,6 +125,10 @@ impl Tree {
 
     /// The child of `parent` whose edge is exactly `tokens`.
     pub(super) fn child(&self, parent: NodeId, tokens: &[Token]) -> Option<NodeId> {
+        // Most often a path grows at its end, where nothing can be found.
+        if self.node(parent).num_children == 0 {
+            return None;
+        }
         let hash = self.hash(parent, tokens);
         let mut id = self.buckets[self.bucket(hash)];
         while id != NONE {

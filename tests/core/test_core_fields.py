@@ -16,16 +16,73 @@ SHAPES = [
     {"vocab_size": 33, "page_size": 1},
     {"checkpoint_interval": 8, "overlap_depth": 0},
 ]
-PLAN = """step_id num_rows num_decode_rows num_prefill_tokens verify_width max_pages_bound num_starts
-num_restores num_page_copies num_page_updates num_armed num_stop_bitmaps any_sampled max_logprobs
-draft row_req_idx row_state_idx row_kind row_query_len row_start row_token_offset row_num_pages
-row_end_checkpoint prefill_tokens start_req_idx start_state_idx start_seq_len start_output_len
-start_tokens_left start_min_tokens start_seed_lo start_seed_hi start_sample_index start_temperature
-start_top_p start_top_k start_logprobs start_num_stop_ids start_stop_bitmap start_stop_ids
-restore_req_idx restore_state_idx restore_checkpoint copy_src_page copy_dst_page update_req_idx
-update_index update_page armed_row armed_boundary armed_checkpoint stop_bitmaps""".split()
-RESULT = """step_id num_rows num_accepted rows_run folded finish non_finite end_fired fired
-draft_scores tokens""".split()
+PLAN = [
+    "step_id",
+    "num_rows",
+    "num_decode_rows",
+    "num_prefill_tokens",
+    "verify_width",
+    "max_pages_bound",
+    "num_starts",
+    "num_restores",
+    "num_page_copies",
+    "num_page_updates",
+    "num_armed",
+    "num_stop_bitmaps",
+    "any_sampled",
+    "max_logprobs",
+    "draft",
+    "row_req_idx",
+    "row_state_idx",
+    "row_kind",
+    "row_query_len",
+    "row_start",
+    "row_token_offset",
+    "row_num_pages",
+    "row_end_checkpoint",
+    "prefill_tokens",
+    "start_req_idx",
+    "start_state_idx",
+    "start_seq_len",
+    "start_output_len",
+    "start_tokens_left",
+    "start_min_tokens",
+    "start_seed_lo",
+    "start_seed_hi",
+    "start_sample_index",
+    "start_temperature",
+    "start_top_p",
+    "start_top_k",
+    "start_logprobs",
+    "start_num_stop_ids",
+    "start_stop_bitmap",
+    "start_stop_ids",
+    "restore_req_idx",
+    "restore_state_idx",
+    "restore_checkpoint",
+    "copy_src_page",
+    "copy_dst_page",
+    "update_req_idx",
+    "update_index",
+    "update_page",
+    "armed_row",
+    "armed_boundary",
+    "armed_checkpoint",
+    "stop_bitmaps",
+]
+RESULT = [
+    "step_id",
+    "num_rows",
+    "num_accepted",
+    "rows_run",
+    "folded",
+    "finish",
+    "non_finite",
+    "end_fired",
+    "fired",
+    "draft_scores",
+    "tokens",
+]
 
 
 @pytest.mark.parametrize("changes", SHAPES)

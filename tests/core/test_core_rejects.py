@@ -12,7 +12,11 @@ from mtpcore import _core
 REJECTS = [
     ("empty_prompt", {"prompt": prompt(0)}, "^prompt: .* give at least one"),
     ("prompt_too_long", {"prompt": prompt(64)}, "^prompt: 64 .* max_model_len 64; shorten"),
-    ("token_out_of_vocabulary", {"prompt": prompt(3) + 39}, "^prompt: token 40 at index 1 .*encode"),
+    (
+        "token_out_of_vocabulary",
+        {"prompt": prompt(3) + 39},
+        "^prompt: token 40 at index 1 .*encode",
+    ),
     ("token_out_of_vocabulary", {"prompt": prompt(3) - 1}, "^prompt: token -1 at index 0"),
     ("max_tokens", {"max_tokens": 0}, "^max_tokens: 0 .* at least 1"),
     ("min_tokens", {"min_tokens": 9}, "^min_tokens: 9 .* max_tokens 8; lower it or raise"),

@@ -109,7 +109,9 @@ def test_a_naive_window_shows_the_same_rows(case):
     window.restore(start["end"], start["end"] - start["valid_from"])
     assert start["origin"] == start["valid_from"]
     for step in case["commits"]:
-        slots = dict(zip(range(step["write_from"], step["write_end"]), step["write_slots"], strict=True))
+        slots = dict(
+            zip(range(step["write_from"], step["write_end"]), step["write_slots"], strict=True)
+        )
         assert len(set(slots.values())) == len(slots), "each ring row has one writer"
         written = window.commit(step["first"], step["len"], slots)
         assert written == list(slots)

@@ -19,6 +19,8 @@ from engine_cases import (
     token_ids,
 )
 
+from mtpcore.worker.worker import StepResult
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -146,6 +148,25 @@ def test_a_stream_dropped_inside_a_step_is_aborted_after_it(
     assert_idle(llm)
 
 
+def test_a_stream_dropped_inside_a_commit_is_aborted_after_it(
+    llm: LLM, plain: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There an abort at once would commit the same step twice."""
+    streams = [llm.stream(PROMPTS[3], PARAMS[3])]
+    next(streams[0])
+    wait = StepResult.wait
+
+    def drop_one(result: StepResult) -> None:
+        wait(result)
+        if streams:
+            streams.pop()
+
+    monkeypatch.setattr(StepResult, "wait", drop_one)
+    assert token_ids(llm.generate(PROMPTS, PARAMS)) == plain
+    assert not streams
+    assert_idle(llm)
+
+
 def test_two_threads_generate_at_once(llm: LLM, plain: list[list[int]]) -> None:
     found: dict[int, list[list[int]]] = {}
 
@@ -161,9 +182,17 @@ def test_two_threads_generate_at_once(llm: LLM, plain: list[list[int]]) -> None:
     assert_idle(llm)
 
 
+@pytest.fixture
+def python_interrupt() -> Iterator[None]:
+    """Python's own handler; a shell starts what runs in its background with the signal ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize("inside", [True, False], ids=["in a step", "between steps"])
 def test_an_interrupt_aborts_the_call_and_nothing_else(
-    llm: LLM, plain: list[list[int]], inside: bool
+    llm: LLM, plain: list[list[int]], inside: bool, python_interrupt: None
 ) -> None:
     stream = llm.stream(PROMPTS[4], PARAMS[4])
     execute, step = llm.engine.worker.execute, llm.engine.step

@@ -142,7 +142,7 @@ def test_shutdown_twice_and_use_after_it(tiny_dir: Path) -> None:
     for call in (
         lambda: llm.generate(PROMPTS, greedy(4)),
         lambda: llm.engine,
-        lambda: next(stream),
+        lambda: list(stream),
     ):
         with pytest.raises(EngineClosed, match="shut down; make a new one"):
             call()

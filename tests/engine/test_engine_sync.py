@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from engine_cases import engine, greedy, on_each_step, prompt, sampled
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mtpcore.acceptance.state_acceptance import StateAcceptance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+    from types import FrameType
 
     from mtpcore import LLM
 
@@ -27,6 +30,34 @@ PARAMS = [
     sampled(3, 12, top_p=0.7, stop_token_ids=list(range(12))),
     greedy(6, logprobs=0),
 ]
+
+
+# Methods that hand a value to the host. In inference mode they bypass the dispatcher on a CPU.
+READS = ("item", "tolist", "cpu", "__bool__", "__int__", "__float__", "__index__")
+
+
+def is_reference(frame: FrameType | None) -> bool:
+    """Whether the code that called is a reference of a kernel: on a CPU these look at values in
+    host memory, and on a GPU they take another way."""
+    while frame is not None and Path(frame.f_code.co_filename).parts[-3:-2] != ("kernels",):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename.endswith("reference.py")
+
+
+class MethodReads(TorchFunctionMode):
+    """Notes calls of the methods above, from anywhere but a reference."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in READS and not is_reference(sys._getframe(1)):
+            self.found.append(name)
+        return func(*args, **(kwargs or {}))
 
 
 class HostReads(TorchDispatchMode):
@@ -67,9 +98,9 @@ def test_a_step_reads_nothing_back(
         reads: list[str] = []
 
         def watched(plan: torch.Tensor) -> Any:
-            with HostReads() as mode:
+            with MethodReads() as methods, HostReads() as operators:
                 result = execute(plan)
-            reads.extend(mode.found)
+            reads.extend(methods.found + operators.found)
             return result
 
         llm.engine.worker.execute = watched  # type: ignore[method-assign]
@@ -81,15 +112,18 @@ def test_a_step_reads_nothing_back(
         assert reads == []
 
 
+@torch.inference_mode()
 def test_the_watch_sees_what_waits() -> None:
     values = torch.arange(5)
-    with HostReads() as mode:
+    with MethodReads() as methods, HostReads() as operators:
         values[2].item()
         values[values > 2]
         values.nonzero()
         bool(values.sum() > 3)
         values.tolist()
-    assert {"_local_scalar_dense", "nonzero", "index with a mask"} <= set(mode.found)
+        values[: int(values[1])]
+    assert {"item", "__bool__", "tolist", "__int__"} <= set(methods.found)
+    assert {"nonzero", "index with a mask"} <= set(operators.found)
 
 
 @pytest.fixture

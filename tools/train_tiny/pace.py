@@ -9,15 +9,16 @@ import time
 import torch
 
 WARMUP = 100
-STARTING_SECONDS, LOOKING_SECONDS, STALLED_SECONDS = 150, 60, 25
+STARTING_SECONDS, LOOKING_SECONDS, STALLED_SECONDS = 600, 60, 45
 
 
 class Pace:
     """Progress from 0 to 1: by steps, or by time where a limit comes first.
 
     Seconds count from the making of this object, the schedule from `go`, which is to be called
-    once all kernels are built. A GPU that answers nothing for STALLED_SECONDS ends the process
-    with a traceback: whoever started it can start it again from the saved state.
+    once all kernels are built: minutes, on a machine that never ran them. A GPU that answers
+    nothing for STALLED_SECONDS after that ends the process with a traceback: whoever started it
+    can start it again from the saved state.
     """
 
     def __init__(self, steps: int, limit: float | None) -> None:
