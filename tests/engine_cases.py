@@ -84,7 +84,7 @@ def request(given: dict[str, list[int]], **changes: Any) -> RequestInput:
 def run_requests(llm: LLM, requests: Iterable[RequestInput]) -> list[RequestRecord]:
     """Submit requests and run them to their ends."""
     records = llm.engine.submit(requests)
-    while llm.engine.num_unfinished():
+    while llm.engine.unfinished_ids():
         llm.engine.step()
     llm.engine.settle()
     return records

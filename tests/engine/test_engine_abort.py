@@ -218,7 +218,7 @@ def test_an_interrupt_aborts_the_call_and_nothing_else(
     llm.engine.step = stepped  # type: ignore[method-assign, assignment]
     with pytest.raises(KeyboardInterrupt):
         llm.generate(PROMPTS, PARAMS)
-    assert llm.engine.num_unfinished() == 1
+    assert len(llm.engine.unfinished_ids()) == 1
     results = [delta.result for delta in stream if delta.result is not None]
     assert token_ids(results) == [plain[4]]
     assert token_ids(llm.generate(PROMPTS, PARAMS)) == plain

@@ -14,15 +14,16 @@ from mtpcore.cli.output import print_json, say, table
 from mtpcore.cli.stats import Stats
 
 PROMPT = "Now is the winter of our discontent made glorious summer"
-MAX_STEP = 7
 # What the bench itself varies or needs.
 VARIED = ("mtp_step", "mtp_mode", "enable_prefix_caching", "max_num_seqs")
 
 
 def _steps(_: click.Context, __: click.Parameter, value: str) -> list[int]:
+    from mtpcore.config.resolve import MAX_MTP_STEP
+
     steps = [int(part) for part in value.split(",") if part.strip().isdecimal()]
-    if len(steps) != value.count(",") + 1 or max(steps) > MAX_STEP:
-        raise click.BadParameter(f"{value!r}: give numbers of 0..{MAX_STEP}, such as 0,1,3")
+    if len(steps) != value.count(",") + 1 or max(steps) > MAX_MTP_STEP:
+        raise click.BadParameter(f"{value!r}: give numbers of 0..{MAX_MTP_STEP}, such as 0,1,3")
     return steps
 
 

@@ -83,6 +83,7 @@ def report(
         resolve_drafter,
         resolve_dtype,
     )
+    from mtpcore.config.validate import memory_settings
 
     budget = parse_bytes("memory", memory)
     options = EngineOptions.of(model=model, **engine)
@@ -95,16 +96,7 @@ def report(
     context = options.max_model_len or facts.config.max_position_embeddings
     tokens = tokens_per_request or context
     shape = facts.memory_shape(dtype, DTYPES[options.ssm_state_dtype], mtp_mode == "mtp")
-    settings = {
-        "memory_budget": budget,
-        "page_size": options.page_size,
-        "max_model_len": context,
-        "mtp_step": mtp_step,
-        "overlap_depth": options.overlap_depth,
-        "enable_prefix_caching": options.enable_prefix_caching,
-        "ssm_state_mode": options.ssm_state_mode,
-        "tokens_per_request": tokens,
-    }
+    settings = memory_settings(options, mtp_step, budget, context) | {"tokens_per_request": tokens}
 
     def fit(max_num_seqs: int) -> dict[str, Any]:
         return plan_memory(shape, settings | {"max_num_seqs": max_num_seqs})

@@ -77,7 +77,7 @@ def validate(options: EngineOptions, needs_weights: bool = True) -> Resolved:
     budget = budget_of(options, basics.device, notes)
     max_model_len = _context(options, facts)
     shape = facts.memory_shape(basics.dtype, basics.ssm_dtype, basics.mtp_mode == "mtp")
-    memory = plan_memory(shape, memory_settings(options, basics, budget, max_model_len))
+    memory = plan_memory(shape, memory_settings(options, basics.mtp_step, budget, max_model_len))
     sizes = memory["sizes"]
     max_model_len = _fit_context(options, max_model_len, sizes, notes)
     core_config = _core_config(options, basics, memory, max_model_len, facts.config.vocab_size)
@@ -139,7 +139,7 @@ def _fit_context(
 
 
 def memory_settings(
-    options: EngineOptions, basics: _Basics, budget: int, max_model_len: int
+    options: EngineOptions, mtp_step: int, budget: int, max_model_len: int
 ) -> dict[str, Any]:
     """What the core's memory plan needs beside the model's shape."""
     return {
@@ -147,7 +147,7 @@ def memory_settings(
         "page_size": options.page_size,
         "max_num_seqs": options.max_num_seqs,
         "max_model_len": max_model_len,
-        "mtp_step": basics.mtp_step,
+        "mtp_step": mtp_step,
         "overlap_depth": options.overlap_depth,
         "enable_prefix_caching": options.enable_prefix_caching,
         "ssm_state_mode": options.ssm_state_mode,

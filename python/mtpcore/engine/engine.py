@@ -126,11 +126,6 @@ class Engine:
         with self._lock:
             return list(self._records)
 
-    def num_unfinished(self) -> int:
-        """Requests that have not ended."""
-        with self._lock:
-            return len(self._records)
-
     def step(self) -> list[RequestRecord] | None:
         """Advance by one step.
 
